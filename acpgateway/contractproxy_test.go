@@ -166,3 +166,124 @@ func TestLinkEndsWithItsToken(t *testing.T) {
 		}
 	})
 }
+
+// TestContractsFramesAsWritten: a conversation in the contract's own frames, §4 word by word and with no member more: each is
+// taken, and does what the contract says of it.
+func TestContractsFramesAsWritten(t *testing.T) {
+	inEnv(t, plan{}, func(h *acpEnv) {
+		conn := h.dial(h.token("p1", "dev"))
+		send := func(frame string) {
+			h.t.Helper()
+			h.must(conn.WriteMessage(websocket.TextMessage, []byte(frame)))
+		}
+		next := func(kind string) map[string]any {
+			h.t.Helper()
+			for {
+				_, raw, err := conn.ReadMessage()
+				if err != nil {
+					h.t.Fatal(err)
+				}
+				var f map[string]any
+				h.must(json.Unmarshal(raw, &f))
+				if f["type"] == kind {
+					return f
+				}
+				if f["type"] == "ack" {
+					t.Errorf("a proxy that counts nothing gets %s", raw)
+				}
+			}
+		}
+		send(`{"type":"register_agent","agent":{"id":"p1","capabilities":{}}}`) // §4.1
+		if ack := next("register_ack"); ack["success"] != true {
+			t.Errorf("%v", ack)
+		}
+		send(`{"type":"heartbeat","agent_id":"p1"}`)
+		send(`{"type":"heartbeat","agent_id":"p1","timestamp":"2026-02-03T00:00:00Z"}`)
+		watch := h.hub.Subscribe(livefeed.Wanted{In: store.As(h.who)})
+		defer watch.Close()
+		s := h.post("t1", "hi")
+		open := next("acp_open") // §3.1
+		run := open["run_id"].(string)
+		if init, ok := open["init"].(map[string]any); !ok || init["agentInputs"] == nil {
+			t.Errorf("init: %v", open["init"])
+		}
+		for _, content := range []string{
+			`{"type":"text","text":"[init] ready"}`, `{"type":"init_step","stage":"clone","status":"started"}`, `{"type":"init_step","stage":"clone","status":"done"}`,
+			`{"type":"init_result","ok":true}`, `{"type":"sandbox_instance_status","provider":"host_process","runtime":null,"last_seen_at":"2026-02-03T00:00:00Z","last_error":null}`,
+			`{"type":"transport_connected"}`,
+		} { // §4.4
+			send(`{"type":"proxy_update","run_id":"` + run + `","content":` + content + `}`)
+		}
+		send(`{"type":"acp_opened","run_id":"` + run + `","ok":true}`) // §4.2
+		sent := next("prompt_send")                                    // §3.2
+		prompt := sent["prompt_id"].(string)
+		if blocks, ok := sent["prompt"].([]any); !ok || len(blocks) != 1 {
+			t.Errorf("prompt: %v", sent["prompt"])
+		}
+		update := func(u string) { // §4.3
+			send(`{"type":"acp_update","run_id":"` + run + `","prompt_id":"` + prompt + `","session_id":"S9","update":` + u + `}`)
+		}
+		update(`{"content":{"type":"session_created"}}`)
+		update(`{"content":{"type":"session_state","activity":"busy","inFlight":1,"currentModeId":"ask"}}`)
+		update(`{"sessionUpdate":"config_option_update","configOptions":[{"id":"mode","name":"Mode","type":"select","currentValue":"ask","options":[{"value":"ask","name":"Ask"}]}]}`)
+		update(`{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"hello"}}`)
+		send(`{"type":"proxy_update","run_id":"` + run + `","content":{"type":"permission_request","request_id":"7","session_id":"S9","prompt_id":"` + prompt +
+			`","tool_call":{"toolCallId":"c1","title":"rm x","kind":"execute"},"options":[{"optionId":"yes","name":"Yes","kind":"allow_once"},{"optionId":"no","name":"No","kind":"reject_once"}]}}`)
+		s.rest()
+		h.settle()
+		asked := h.asked("t1")
+		if len(asked) != 1 {
+			t.Fatalf("%d questions", len(asked))
+		}
+		if row := h.instance("t1"); row.ACPSessionID != "S9" || row.Status != "running" && row.Status != "" {
+			t.Errorf("the instance: %+v", row)
+		}
+		s = h.answer("t1", asked[0], asked[0]+":0")
+		answer := next("session_permission") // §3.5, with these members alone
+		for name, want := range map[string]any{"run_id": run, "session_id": "S9", "request_id": "7", "outcome": "selected", "option_id": "yes"} {
+			if answer[name] != want {
+				t.Errorf("session_permission: %s is %v", name, answer[name])
+			}
+		}
+		send(`{"type":"prompt_result","run_id":"` + run + `","prompt_id":"` + prompt + `","ok":true}`) // §4.5
+		s.rest()
+		if got := strings.Join(h.events("t1"), "\n"); !strings.Contains(got, `"delta":"hello"`) || !strings.Contains(got, `"outcome":{"type":"success"}`) || !strings.Contains(got, `"stepName":"init:clone"`) {
+			t.Errorf("%s", got)
+		}
+		settle := func(c bridge.Control, kind string) { // §3.4
+			h.t.Helper()
+			done := h.controlled(run, c)
+			f := next(kind)
+			send(`{"type":"session_control_result","run_id":"` + run + `","control_id":"` + f["control_id"].(string) + `","ok":true}`)
+			if err := <-done; err != nil || f["session_id"] != "S9" {
+				t.Errorf("%s: %v %v", kind, f, err)
+			}
+		}
+		settle(bridge.Control{Action: bridge.ControlSetMode, Value: json.RawMessage(`"ask"`)}, "session_set_mode")
+		settle(bridge.Control{Action: bridge.ControlSetModel, Value: json.RawMessage(`"m"`)}, "session_set_model")
+		settle(bridge.Control{Action: bridge.ControlSetOption, Option: "mode", Value: json.RawMessage(`"ask"`)}, "session_set_config_option")
+		send(`{"type":"acp_exit","run_id":"` + run + `","code":1,"signal":null}`) // §4.6
+		send(`{"type":"proxy_update","run_id":"` + run + `","content":{"type":"transport_disconnected","reason":"agent_exit","code":1,"signal":null}}`)
+		h.settle()
+		if row := h.instance("t1"); row.Status != "stopped" {
+			t.Errorf("after the exit: %+v", row)
+		}
+		kinds := map[string]int{} // §5.1
+		ctx, cancel := context.WithTimeout(h.t.Context(), time.Second)
+		defer cancel()
+		frames, err := watch.Next(ctx)
+		h.must(err)
+		for _, raw := range frames {
+			var f struct{ Type string }
+			h.must(json.Unmarshal(raw, &f))
+			kinds[f.Type]++
+		}
+		const ofAgent, ofControls = 4, 2 // the mode and the model that were set
+		if kinds["acp.prompt_update"] != ofAgent+ofControls || kinds["event_added"] == 0 || kinds["run.init_step"] != 2 {
+			t.Errorf("hints: %v", kinds)
+		}
+		if got := h.refusals(); len(got) != 0 {
+			t.Errorf("refused: %v", got)
+		}
+	})
+}

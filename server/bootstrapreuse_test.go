@@ -65,10 +65,10 @@ func reusable(t *testing.T, keys *auth.Keys, p auth.ProxyClaims) auth.Issued {
 	return issued
 }
 
-// TestBootstrapReusedByItsProxy: a reusable bootstrap token gives the proxy that used it first a token at each start, on
+// TestS05BootstrapReusedByItsProxy: a reusable bootstrap token gives the proxy that used it first a token at each start, on
 // both databases, and no other proxy; it can be revoked, and what it gave ends with it. Each use is audited, each refusal
 // audited and logged with the proxy's id and the reason.
-func TestBootstrapReusedByItsProxy(t *testing.T) {
+func TestS05BootstrapReusedByItsProxy(t *testing.T) {
 	t.Parallel()
 	for name, open := range teams() {
 		t.Run(name, func(t *testing.T) {
@@ -162,8 +162,8 @@ func TestBootstrapReusedByItsProxy(t *testing.T) {
 	}
 }
 
-// TestBootstrapReusableRace: of proxies that race for one reusable token that names none, one gets it.
-func TestBootstrapReusableRace(t *testing.T) {
+// TestS05BootstrapReusableRace: of proxies that race for one reusable token that names none, one gets it.
+func TestS05BootstrapReusableRace(t *testing.T) {
 	t.Parallel()
 	for name, open := range teams() {
 		t.Run(name, func(t *testing.T) {
@@ -200,8 +200,8 @@ func TestBootstrapReusableRace(t *testing.T) {
 	}
 }
 
-// TestBootstrapReusedTooOften: a proxy that is started again and again does not fill the audit.
-func TestBootstrapReusedTooOften(t *testing.T) {
+// TestS05BootstrapReusedTooOften: a proxy that is started again and again does not fill the audit.
+func TestS05BootstrapReusedTooOften(t *testing.T) {
 	t.Parallel()
 	keys := signing(t)
 	access := registers(keys)
