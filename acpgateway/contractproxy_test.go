@@ -168,7 +168,7 @@ func TestLinkEndsWithItsToken(t *testing.T) {
 }
 
 // TestContractsFramesAsWritten: a conversation in the contract's own frames, §4 word by word and with no member more: each is
-// taken, and does what the contract says of it.
+// taken, and does what the contract describes.
 func TestContractsFramesAsWritten(t *testing.T) {
 	inEnv(t, plan{}, func(h *acpEnv) {
 		conn := h.dial(h.token("p1", "dev"))

@@ -295,7 +295,7 @@ func (h *env) asksSoon() string {
 	}
 }
 
-// TestModeAsksItsProxyBeforeAPerson: what cannot be set now is refused at once, and nobody is asked about it.
+// TestModeAsksItsProxyBeforeAPerson: a mode that cannot be set now is refused at once, without a question.
 func TestModeAsksItsProxyBeforeAPerson(t *testing.T) {
 	t.Parallel()
 	h, f, _ := steered(t)

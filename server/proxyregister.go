@@ -128,7 +128,7 @@ func refusedRegister(status int, code, message string) error {
 }
 
 // applicant is who asks for a token, as far as that is known: by a credential that this server has signed, or, where that
-// names no proxy, by what the body says.
+// names no proxy, by the body.
 type applicant struct {
 	proxyID string
 	tokenID string // of a bootstrap token
@@ -225,7 +225,7 @@ func (h *proxyRegister) admit(c echo.Context, credential store.Credential) error
 }
 
 // unauthorizedProxy refuses a credential. The answer is the same for a bad, a used, a revoked and an expired token; the
-// reason is logged. An error that says nothing of a credential stays.
+// reason is logged. An error that is not about a credential stays.
 func unauthorizedProxy(why error) error {
 	if !errors.Is(why, auth.ErrBadCredential) && !errors.Is(why, auth.ErrNoCredential) && !errors.Is(why, bridge.ErrTokenUsed) && !errors.Is(why, bridge.ErrTokenBound) {
 		return why

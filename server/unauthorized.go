@@ -1,6 +1,6 @@
-// What a refused caller reads. A 401 says who may call the route and how, and where the credential is of another kind,
-// what that kind opens; it never says whether a credential is forged, over or revoked. Pages see nothing of a refused
-// WebSocket handshake, so they get the reason as a close frame.
+// The words of refusals. A 401 names the credentials that its route takes, and for a credential of another kind the routes
+// that it opens; it is the same for a forged, an expired and a revoked one. Pages see nothing of a refused WebSocket
+// handshake, so they get the reason as a close frame.
 
 package server
 
@@ -19,8 +19,7 @@ import (
 	"aqueduct/server/wsconn"
 )
 
-// fitted words the refusal of a credential for the kind that was shown. The kind is what the credential says of itself:
-// a forged one gets the words of a good one.
+// fitted words the refusal of a credential by the kind that it claims: a forged one gets the words of a good one.
 func fitted(r *http.Request, err error) error {
 	if problem.Of(err).Code != problem.Unauthorized {
 		return err

@@ -12,8 +12,8 @@ import (
 	"aqueduct/server/auth"
 )
 
-// TestUnauthorizedFitsTheCaller: a 401 says what its route takes, and of a credential of another kind what that opens; a
-// forged credential gets the words of a good one.
+// TestUnauthorizedFitsTheCaller: a 401 names what its route takes, and what a credential of another kind opens; a forged
+// credential gets the words of a good one.
 func TestUnauthorizedFitsTheCaller(t *testing.T) {
 	t.Parallel()
 	keys := signing(t)
@@ -105,8 +105,8 @@ func (h *env) closing(path string, header ...string) (status, code int, reason s
 	return http.StatusSwitchingProtocols, bye.Code, bye.Text
 }
 
-// TestDialogPageIsToldWhy: a page on another name of this machine is told why its session does not come: by the answer to
-// its sign-in, and by the close code of its socket. So is a page without a session.
+// TestDialogPageIsToldWhy: a page on another name of this machine reads why its session does not come: in the answer to
+// its sign-in, and with the close code of its socket. So is a page without a session.
 func TestDialogPageIsToldWhy(t *testing.T) {
 	t.Parallel()
 	h := newEnvWith(t, saysN(1), plan{auth: static(t), origins: []string{"http://localhost:5173"}})
@@ -148,7 +148,7 @@ func TestDialogPageIsToldWhy(t *testing.T) {
 	}{
 		{"the same page, another name", []string{"Origin", "http://localhost" + port}, 403, "Open the page under 127.0.0.1"},
 		{"an allowed origin on another name", []string{"Origin", "http://localhost:5173"}, 403, `"code":"cross_site_session"`},
-		{"as a browser says it", []string{"Origin", "http://localhost:5173", "Sec-Fetch-Site", "cross-site"}, 403, "or let it call localhost"},
+		{"with the browser's own word", []string{"Origin", "http://localhost:5173", "Sec-Fetch-Site", "cross-site"}, 403, "or let it call localhost"},
 		{"another site", []string{"Origin", "http://localhost:5173", "Host", "localhost" + port, "Sec-Fetch-Site", "cross-site"}, 403, "of another site"},
 		{"another port of one site", []string{"Origin", "http://localhost:5173", "Host", "localhost" + port}, 204, ""},
 		{"its own page", []string{"Origin", "http://127.0.0.1" + port, "Sec-Fetch-Site", "same-origin"}, 204, ""},

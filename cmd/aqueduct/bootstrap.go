@@ -27,7 +27,7 @@ type tokenBootstrapCmd struct {
 	Key      keyFlag       `embed:""`
 }
 
-// bootstrapTime is how long a token is good that works once, unless said.
+// bootstrapTime is the life of a token that works once, without --ttl.
 const bootstrapTime = time.Hour
 
 // Run implements the command. Nothing is kept: that the token was used is recorded when it is. The id and the end of a

@@ -24,9 +24,9 @@ const hostProcess = "host_process"
 type contractFile struct {
 	env          []string        // for the agent
 	capabilities json.RawMessage // announced beside ours
-	inventory    time.Duration   // how often lists are sent; negative: only when it links, 0: not said
-	envAllowed   []string        // what the agent gets of the gateway's environment; nil: not said
-	downloadMost int64           // bytes of an archive; 0: not said, or no bound
+	inventory    time.Duration   // how often lists are sent; negative: only when it links, 0: the file has none
+	envAllowed   []string        // names that the agent gets of the gateway's environment; nil: the file has none
+	downloadMost int64           // bytes of an archive; 0: no bound
 }
 
 // yamlOfTOML reads TOML as the YAML that means the same. An error names the place and quotes nothing: the file may

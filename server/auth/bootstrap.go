@@ -59,7 +59,7 @@ func (k *Keys) IssueProxy(t Type, p ProxyClaims, ttl time.Duration) (string, err
 }
 
 // Bootstrap reads a bootstrap token. One that names a proxy of this server itself is refused, even with a good
-// signature. With ErrTokenExpired the result says whose token it was.
+// signature. With ErrTokenExpired the result names the proxy and the id of the token.
 func (k *Keys) Bootstrap(token string) (Bootstrap, error) {
 	got, err := k.read(token, TypeBootstrap)
 	if err == nil && (got.ID == "" || ReservedProxy(got.ProxyID)) {

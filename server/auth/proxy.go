@@ -47,8 +47,8 @@ func (k *Keys) ProxyTokenCredential(token string) (store.Credential, error) {
 // ShownAgent is Shown for the token of an agent's run or session.
 const ShownAgent Type = "agent"
 
-// Shown is what the bearer token of a request says that it is; "" for none, and for one that does not say. Nothing of it
-// is checked: it chooses the words of a refusal.
+// Shown is the type that the bearer token of a request claims; "" for none. Nothing of it is checked: it chooses the words
+// of a refusal.
 func Shown(r *http.Request) Type {
 	token, ok := bearerToken(r.Header.Values("Authorization"))
 	if !ok {

@@ -49,7 +49,7 @@ type contractConfig struct {
 
 // contractProxy is a proxy with the habits of the contract's own: it invents its id at its first start and keeps it in a
 // file, registers at every start with the same bootstrap token and keeps no token, counts no frames, names no instance of a
-// workspace, and has an agent that answers with what it is told.
+// workspace, and has an agent that repeats its prompt.
 type contractProxy struct {
 	t        *testing.T
 	cfg      contractConfig
