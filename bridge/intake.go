@@ -5,10 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 
 	"aqueduct/agui"
-	"aqueduct/bridge/approval"
 	"aqueduct/internal/fault"
 	"aqueduct/internal/ids"
 	"aqueduct/store"
@@ -68,11 +66,6 @@ func (s *Sessions) MayPrompt(ctx context.Context, who store.Principal, agentID s
 	return s.cfg.mayUse(who, agentID)
 }
 
-// prompts reports whether the request can begin a Turn.
-func (req *ChatRequest) prompts() bool {
-	return !req.JoinOnly && len(req.Answers) == 0 && slices.ContainsFunc(req.Messages, func(m agui.Message) bool { return m.Role == agui.RoleUser })
-}
-
 // Check refuses ids and a state that could not be kept, with a *fault.Error. Chat does so by itself; it is for those who keep a
 // request until later.
 func (req *ChatRequest) Check() error {
@@ -103,6 +96,8 @@ type intake struct {
 	full  bool // this replica drains: it takes no prompt of a person
 
 	profile  []byte
+	client   *clientState
+	acts     bool // no message is new, and the request begins a Turn all the same (findAct)
 	branches branchFinder
 	meets    busyCheck
 	answers  answerTaker
@@ -132,6 +127,9 @@ func (in *intake) take(ctx context.Context) (Reply, bool, error) {
 		return reply, false, err
 	}
 	if err := in.branches.find(ctx); err != nil {
+		return Reply{}, false, err
+	}
+	if err := in.findAct(ctx); err != nil {
 		return Reply{}, false, err
 	}
 	if in.exists && in.session.IsChild() && !in.req.JoinOnly && in.starts() {
@@ -178,11 +176,8 @@ func (in *intake) take(ctx context.Context) (Reply, bool, error) {
 	}
 }
 
-// starts reports whether the request would begin a Turn.
-func (in *intake) starts() bool { return len(in.fresh) > 0 || in.branches.branch != nil }
-
 // load finds the Session, holds it, and sorts what the request brings.
-// Unknown roles and messages that claim to be an assistant's are sorted out here; they are noted and not kept.
+// Of a thread that exists, messages that claim to be another's than the user's are not kept; see begins.go.
 func (in *intake) load(ctx context.Context) error {
 	if err := in.req.parent.lock(ctx, in.tx); err != nil { // before the child's, in this order everywhere
 		return err
@@ -192,15 +187,13 @@ func (in *intake) load(ctx context.Context) error {
 	}
 	profile := in.req.profile()
 	var err error
-	if profile.Client, err = in.clientState(ctx); err != nil {
+	if in.client, err = in.clientState(ctx); err != nil {
 		return err
 	}
+	profile.Client = in.client
 	in.profile = mustJSON(profile)
 	if !in.exists {
-		in.fresh, in.dropped = usersOf(in.req.Messages, nil), droppedOf(in.req.Messages, nil, false)
-		if in.req.parent != nil { // a caller is believed what it tells the agent that it calls
-			in.fresh, in.dropped = in.req.Messages, nil
-		}
+		in.loadNew()
 		return nil
 	}
 	active, err := in.tx.ActiveTurn(ctx, store.System(), in.session.ID)
@@ -213,8 +206,12 @@ func (in *intake) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	in.known, in.fresh, in.dropped = known, usersOf(in.req.Messages, known), droppedOf(in.req.Messages, known, in.active != nil)
-	answers := append(in.req.Answers, toolAnswers(in.req.Messages, known)...)
+	in.known, in.fresh = known, usersOf(in.req.Messages, known)
+	if err := in.findPairs(ctx); err != nil {
+		return err
+	}
+	in.dropped = in.droppedOf(in.active != nil)
+	answers := append(in.req.Answers, in.toolAnswers()...)
 	in.answers.any = len(answers) > 0
 	return in.answers.match(ctx, answers)
 }
@@ -273,7 +270,7 @@ func (in *intake) takeAnswers(ctx context.Context) (Reply, bool, error) {
 		return reply, false, err
 	}
 	next, err := reserveNext(ctx, in.tx, settled[0].Question.Call.TurnID, in.req.RunID, posted{
-		profile: in.profile, bodyHash: in.req.BodyHash, parent: in.req.ParentRunID, tails: in.tails.of(in.req),
+		profile: in.answerProfile(), bodyHash: in.req.BodyHash, parent: in.req.ParentRunID, tails: in.tails.of(in.req),
 	})
 	if err != nil {
 		return Reply{}, false, err
@@ -306,69 +303,6 @@ func (in *intake) takeAnswers(ctx context.Context) (Reply, bool, error) {
 	return reply, true, nil
 }
 
-// takePrompt starts a new Turn.
-// A prompt to a thread with a Turn under way that no response reads cancels that Turn, in the same transaction: the
-// user has left it behind.
-func (in *intake) takePrompt(ctx context.Context) (Reply, bool, error) {
-	p := in.prompter()
-	if !in.exists && in.req.Task.shared() {
-		return Reply{}, false, fault.New(RefusedNotShared, "The thread of this task is gone, or is not shared with you any more.")
-	}
-	if !in.exists {
-		if in.req.parent != nil {
-			if err := in.req.parent.mayCall(ctx, in.tx); err != nil {
-				return Reply{}, false, err
-			}
-		}
-		if err := p.newSession(ctx); err != nil {
-			return Reply{}, false, err
-		}
-	}
-	if err := in.noteDropped(ctx); err != nil {
-		return Reply{}, false, err
-	}
-	run, err := p.queueTurn(ctx, in.req.RunID)
-	if err != nil {
-		return Reply{}, false, err
-	}
-	replier := in.replier()
-	replier.queued = p.queued.ID
-	reply, err := replier.tail(ctx, run)
-	if err == nil && in.req.Task != nil {
-		err = in.req.Task.Begin(ctx, in.tx, reply)
-	}
-	if err == nil && in.active != nil {
-		return reply, true, in.meets.endOthers(ctx)
-	}
-	// Only at rest is this all that the owner has to do. Behind another Turn it reads the rows, and is woken by a
-	// ring.
-	reply.begun = &begun{todo: store.Agenda{Session: in.session, LastSeq: reply.After, Turn: &p.queued, Run: &run, Reserved: 1}}
-	if !in.exists {
-		reply.begun.messages = in.fresh
-	}
-	if err == nil && in.req.parent != nil {
-		reply.rings, err = in.req.parent.begun(ctx, in.tx, in.session, p.queued.ID)
-	}
-	return reply, true, err
-}
-
-// prompter shares the request's thread and what has been found out about its branch.
-func (in *intake) prompter() *prompter {
-	return &prompter{thread: in.thread, cfg: in.cfg, tails: in.tails, branch: in.branches.branch, profile: in.profile}
-}
-
-// usersOf are the messages of the user that are not known. Whatever else a client claims
-// to have happened gains no authority: the transcript kept here is the truth.
-func usersOf(messages []agui.Message, known map[string]bool) []agui.Message {
-	var fresh []agui.Message
-	for _, m := range messages {
-		if m.Role == agui.RoleUser && !known[m.ID] {
-			fresh = append(fresh, m)
-		}
-	}
-	return fresh
-}
-
 // idsOf are the ids of messages, for one query that finds which are known.
 func idsOf(messages []agui.Message) []string {
 	ids := make([]string, len(messages))
@@ -376,20 +310,6 @@ func idsOf(messages []agui.Message) []string {
 		ids[i] = m.ID
 	}
 	return ids
-}
-
-// toolAnswers are the tool messages a client added: answers to calls it was left with.
-// A message with the id of one that is known is no answer: clients send the whole history with each request.
-func toolAnswers(messages []agui.Message, known map[string]bool) []approval.Answer {
-	var answers []approval.Answer
-	for _, m := range messages {
-		if m.Role == agui.RoleTool && !known[m.ID] {
-			answers = append(answers, approval.Answer{
-				QuestionID: approval.QuestionOf(m.ToolCallID), Payload: mustJSON(m.Content.String()), MessageID: m.ID, Error: m.Error,
-			})
-		}
-	}
-	return answers
 }
 
 // decodeMessage reads a transcript row.

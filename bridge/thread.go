@@ -25,6 +25,8 @@ type thread struct {
 	active  *store.Turn     // the Turn under way
 	known   map[string]bool // ids of the request's messages that the transcript has
 	fresh   []agui.Message  // messages of the user that are new
+	seed    []agui.Message  // the history that begins a new thread
+	pairs   map[string]bool // calls that the client made itself, by id
 	dropped []agui.Message  // what a client wrote in the names of others, which is not taken
 	notes   []agui.Event    // for the client's response alone, beside the log
 }

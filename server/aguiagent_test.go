@@ -22,6 +22,7 @@ type aguiPeer struct {
 	mu     sync.Mutex
 	calls  []aguiInput
 	tokens []string // the run token of each call
+	bodies []string
 }
 
 // aguiInput is a RunAgentInput as a peer reads it.
@@ -61,7 +62,7 @@ func (p *aguiPeer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.t.Error(err)
 	}
 	p.mu.Lock()
-	p.calls, p.tokens = append(p.calls, in), append(p.tokens, r.Header.Get("x-aqueduct-run-token"))
+	p.calls, p.tokens, p.bodies = append(p.calls, in), append(p.tokens, r.Header.Get("x-aqueduct-run-token")), append(p.bodies, string(body))
 	n := len(p.calls)
 	p.mu.Unlock()
 	w.Header().Set("Content-Type", "text/event-stream")

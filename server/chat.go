@@ -77,7 +77,7 @@ func (h *chat) read(c echo.Context) (*chatInput, error) {
 		return a, err
 	}
 	last := c.Request().Header.Get("Last-Event-ID")
-	a.again = last != ""
+	a.req.Again = last != ""
 	a.req.After, err = positionIn(last)
 	return a, err
 }
@@ -172,7 +172,7 @@ func (h *chat) take(c echo.Context, a *chatInput) (bridge.Reply, error) {
 // stream and before the engine: what is counted is then also taken, unless the engine refuses it.
 func (h *chat) mayTake(c echo.Context, a *chatInput) error {
 	switch {
-	case a.answers:
+	case a.answers && !a.acts():
 		return h.in.MayDecide(c, a.req.Principal)
 	case a.req.JoinOnly || len(a.req.Messages) == 0:
 		return nil
