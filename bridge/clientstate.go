@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 
 	"aqueduct/agui"
 	"aqueduct/internal/fault"
@@ -29,11 +30,16 @@ type clientState struct {
 	Answer string `json:"answer,omitempty"`
 }
 
-// checkState refuses a state that could not be kept.
+// checkState refuses a state that could not be kept. A conversation in it is left out: the thread has that as messages.
 func (req *ChatRequest) checkState() error {
+	req.State = agui.WithoutTranscript(req.State)
 	_, err := agui.NewStateDoc(req.State)
 	if errors.Is(err, agui.ErrStateTooLarge) {
-		return fault.New(CodeStateTooLarge, "The state is larger than 256 KiB.")
+		message := "The state is larger than 256 KiB."
+		if keys := agui.TooLargeKeys(req.State); len(keys) > 0 {
+			message += " What is too large is under " + strings.Join(keys[:min(len(keys), namedKeys)], ", ") + "."
+		}
+		return fault.New(CodeStateTooLarge, message)
 	}
 	return err
 }

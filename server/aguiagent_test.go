@@ -88,12 +88,19 @@ func (p *aguiPeer) call(n int) aguiInput {
 // withAGUIPeer is a server with such an agent as its first.
 func withAGUIPeer(t *testing.T, open func(testing.TB) (store.Store, error), script func(call int, in aguiInput) string) (*env, *aguiPeer) {
 	t.Helper()
+	return withAGUIPeerAs(t, open, func(*httpagent.Config) {}, script)
+}
+
+// withAGUIPeerAs is withAGUIPeer with settings of the agent.
+func withAGUIPeerAs(t *testing.T, open func(testing.TB) (store.Store, error), set func(*httpagent.Config), script func(call int, in aguiInput) string) (*env, *aguiPeer) {
+	t.Helper()
 	peer := &aguiPeer{t: t, script: script}
 	web := httptest.NewServer(peer)
 	t.Cleanup(web.Close)
 	h := newEnvWith(t, saysN(1), plan{open: open})
 	cfg := atHome(t)
 	cfg.ID, cfg.URL, cfg.Protocol = "peer", web.URL+"/agent", httpagent.ProtocolAGUI
+	set(&cfg)
 	agent := httpagent.New(cfg)
 	h.agents.Add("peer", agent)
 	h.agents.SetDefault("peer")

@@ -20,6 +20,10 @@ import (
 // first: chunks become start, content and end there, and what is open is closed, so that the rest need not know about
 // either. One goroutine uses it, and it is for one run: the next call of the agent has a new one.
 type Translator struct {
+	// KeepRaw passes on what the agent shows of its own upstream: RAW, and the rawEvent of any event. Some frameworks send
+	// each event of theirs once more that way, with the whole conversation in it.
+	KeepRaw bool
+
 	names    names
 	runID    string            // our id of the agent's run, under which the grammar has it
 	grammar  agui.Grammar      // of the agent's stream
@@ -73,11 +77,18 @@ func (t *Translator) Translate(dst []bridge.Output, data []byte) ([]bridge.Outpu
 	}
 	data = bytes.Clone(data) // what is decoded refers to it
 	ev, err := agui.Decode(data)
-	if unknown, ok := errors.AsType[*agui.UnknownTypeError](err); ok {
-		ev, err = &agui.Raw{Event: data, Source: "agui:" + unknown.Type}, nil
+	of, unknown := errors.AsType[*agui.UnknownTypeError](err)
+	if unknown {
+		ev, err = &agui.Raw{Event: data, Source: "agui:" + of.Type}, nil
 	}
 	if err != nil {
 		return dst, err
+	}
+	if !t.KeepRaw {
+		agui.Shared(ev).RawEvent = nil
+		if ev.EventType() == agui.TypeRaw && !unknown {
+			return dst, nil
+		}
 	}
 	dst = setApart(dst, ev)
 	if t.goesOn(ev) {
