@@ -48,8 +48,9 @@ func (in *intake) findAct(ctx context.Context) error {
 		in.req.parent != nil || in.req.Task != nil || in.exists && in.session.IsChild() || in.access != nil && !in.access.Write {
 		return nil
 	}
-	if in.cfg.Agents.Protocol(in.agentID()) == store.AgentACP { // it takes a prompt and nothing else
-		return nil
+	agent := in.agentID()
+	if in.cfg.Agents.Protocol(agent) == store.AgentACP || ReservedAgent(agent) || in.cfg.mayUse(in.req.Principal, agent) != nil {
+		return nil // it takes a prompt and nothing else, or nothing of this user
 	}
 	if last := lastSaid(in.req.Messages); in.exists && last.Role == agui.RoleTool && !in.known[last.ID] && !in.pairs[last.ToolCallID] {
 		return nil // an answer to a question that is settled, or is not there

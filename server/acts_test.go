@@ -157,10 +157,11 @@ func TestRunOfPropsOrState(t *testing.T) {
 			messages            []json.RawMessage
 			props, state        string
 			path, header, value string
+			stale               bool // the messages stay those of the beginning
 			begins              bool
 		}{
 			{name: "props", messages: all, props: press, state: none, begins: true},
-			{name: "props, again from what was seen before it", messages: all, props: press, state: none},
+			{name: "props, again from what was seen before it", messages: all, props: press, state: none, stale: true},
 			{name: "no messages", props: press, state: `{"mine":1}`},
 			{name: "messages that end earlier", messages: earlier, props: press, state: `{"mine":1}`},
 			{name: "connect", messages: all, props: press, state: `{"mine":1}`, path: "/api/agui/connect"},
@@ -172,11 +173,15 @@ func TestRunOfPropsOrState(t *testing.T) {
 			{name: "a reserved key", messages: all, props: none, state: `{"agents":1,"acp":{"x":1}}`},
 			{name: "a key that was changed", messages: all, props: none, state: `{"agents":1,"mine":2}`, begins: true},
 			{name: "a key set to null", messages: all, props: none, state: `{"agents":null,"mine":2}`, begins: true},
-			{name: "the prompt alone is new", messages: []json.RawMessage{json.RawMessage(`{"id":"s","role":"system","content":"Be brief."}`)}, props: press, state: none},
+			{name: "a result of a call that is not there", messages: append(all[:len(all):len(all)], json.RawMessage(`{"id":"x1","role":"tool","toolCallId":"nowhere","content":"1"}`)), props: press, state: none},
+			{name: "a call of its own without a result", messages: append(all[:len(all):len(all)],
+				json.RawMessage(`{"id":"x2","role":"assistant","content":"","toolCalls":[{"id":"xc1","type":"function","function":{"name":"f","arguments":"{}"}},{"id":"xc2","type":"function","function":{"name":"f","arguments":"{}"}}]}`),
+				json.RawMessage(`{"id":"x3","role":"tool","toolCallId":"xc1","content":"1"}`)), props: press, state: none},
+			{name: "the instruction alone is new", messages: []json.RawMessage{json.RawMessage(`{"id":"s","role":"system","content":"Be brief."}`)}, props: press, state: none},
 		} {
 			now := is.messages
-			if len(is.messages) == len(all) && is.name != "props, again from what was seen before it" {
-				now = c.seen("T")
+			if len(now) >= len(all) && !is.stale {
+				now = append(c.seen("T"), now[len(all):]...)
 			}
 			before, path := c.calls(), "/api/agui/chat"
 			if is.path != "" {
