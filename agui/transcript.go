@@ -60,8 +60,8 @@ func (d *StateDoc) PatchWithoutTranscript(ops json.RawMessage) json.RawMessage {
 	return out
 }
 
-// withoutTranscript is one operation without the conversation; false where nothing else is left. have is what the state has
-// under the key: nothing where the conversation was left out of it.
+// withoutTranscript is one operation without the conversation; false where nothing else is left. have is the state's value
+// of the key: nil where the conversation was left out of it.
 func withoutTranscript(op, have json.RawMessage) (json.RawMessage, bool) {
 	var is struct {
 		Path  *string         `json:"path"`

@@ -1,14 +1,12 @@
 package bridge
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
 	"strings"
 
 	"aqueduct/agui"
-	"aqueduct/bridge/approval"
 	"aqueduct/internal/fault"
 	"aqueduct/store"
 )
@@ -27,7 +25,7 @@ func (req *ChatRequest) mayAct() bool {
 		(!isEmptyJSON(req.Props) || !isEmptyObject(req.State))
 }
 
-// isEmptyJSON reports whether a value says nothing.
+// isEmptyJSON reports whether a value has no content.
 func isEmptyJSON(raw []byte) bool {
 	switch s := strings.Join(strings.Fields(string(raw)), ""); s {
 	case "", "null", "{}", "[]", `""`:
@@ -37,51 +35,55 @@ func isEmptyJSON(raw []byte) bool {
 }
 
 // starts reports whether the request would begin a Turn.
-func (in *intake) starts() bool { return len(in.fresh) > 0 || in.branches.branch != nil || in.acts }
+func (in *intake) starts() bool { return len(in.fresh) > 0 || in.branches.branch != nil || in.act.acts }
 
-// findAct finds out whether a request without a new message begins a Turn: a button whose meaning is in forwardedProps, or
+// actFinder finds out whether a request without a new message begins a Turn: a button whose meaning is in forwardedProps, or
 // a change of the shared state. Every page repeats both with each request, when it is loaded too. So the request counts
 // only where nothing runs, and where its client has the thread's newest message: it has seen what it acts on. Any doubt
 // makes it a join, because a join calls no Agent.
-func (in *intake) findAct(ctx context.Context) error {
-	if in.starts() || in.active != nil || len(in.answers.given) > 0 || !in.req.mayAct() ||
-		in.req.parent != nil || in.req.Task != nil || in.exists && in.session.IsChild() || in.access != nil && !in.access.Write {
+type actFinder struct {
+	*thread
+	cfg    *Config
+	client *clientState
+
+	acts bool // the request begins a Turn
+}
+
+// find is called where neither a message nor a branch begins a Turn, and no Question is answered.
+func (f *actFinder) find(ctx context.Context) error {
+	if f.active != nil || !f.req.mayAct() || f.req.parent != nil || f.req.Task != nil ||
+		f.exists && f.session.IsChild() || f.access != nil && !f.access.Write {
 		return nil
 	}
-	agent := in.agentID()
-	if in.cfg.Agents.Protocol(agent) == store.AgentACP || ReservedAgent(agent) || in.cfg.mayUse(in.req.Principal, agent) != nil {
+	agent := f.agentID(f.cfg.Agents)
+	if f.cfg.Agents.Protocol(agent) == store.AgentACP || ReservedAgent(agent) || f.cfg.mayUse(f.req.Principal, agent) != nil {
 		return nil // it takes a prompt and nothing else, or nothing of this user
 	}
-	if last := lastSaid(in.req.Messages); in.exists && last.Role == agui.RoleTool && !in.known[last.ID] && !in.pairs[last.ToolCallID] {
+	if last := lastSaid(f.req.Messages); f.exists && last.Role == agui.RoleTool && !f.known[last.ID] && !f.pairs[last.ToolCallID] {
 		return nil // an answer to a question that is settled, or is not there
 	}
-	seen, err := in.hasNewest(ctx)
+	seen, err := f.hasNewest(ctx)
 	if err != nil || !seen {
 		return err
 	}
-	if in.acts = !isEmptyJSON(in.req.Props); !in.acts {
-		in.acts, err = in.changesState(ctx)
+	if f.acts = !isEmptyJSON(f.req.Props); !f.acts {
+		f.acts, err = f.changesState(ctx)
 	}
 	return err
 }
 
-// agentID is the Agent that the request is for, where no branch names another.
-func (in *intake) agentID() string {
-	return cmp.Or(in.req.AgentID, in.session.AgentID, in.cfg.Agents.Default(in.req.Principal.Tenant))
-}
-
 // hasNewest reports whether the request's messages hold the thread's newest one, or the thread has none. Thoughts and
 // activities do not count, since not every client sends them back.
-func (in *intake) hasNewest(ctx context.Context) (bool, error) {
-	if !in.exists {
+func (f *actFinder) hasNewest(ctx context.Context) (bool, error) {
+	if !f.exists {
 		return true, nil
 	}
-	theirs := lastSaid(slices.DeleteFunc(slices.Clone(in.req.Messages), func(m agui.Message) bool { return !in.known[m.ID] }))
+	theirs := lastSaid(slices.DeleteFunc(slices.Clone(f.req.Messages), func(m agui.Message) bool { return !f.known[m.ID] }))
 	if theirs == nil {
-		any, err := in.tx.Messages(ctx, store.System(), in.session.ID, store.Page{Limit: 1})
-		return len(any) == 0, err
+		newest, err := f.tx.Messages(ctx, store.System(), f.session.ID, store.Page{Limit: 1})
+		return len(newest) == 0, err
 	}
-	p, err := in.tx.MessagePlace(ctx, store.System(), in.session.ID, theirs.ID)
+	p, err := f.tx.MessagePlace(ctx, store.System(), f.session.ID, theirs.ID)
 	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
 	}
@@ -89,22 +91,22 @@ func (in *intake) hasNewest(ctx context.Context) (bool, error) {
 }
 
 // changesState reports whether the client changed a key of the shared state.
-func (in *intake) changesState(ctx context.Context) (bool, error) {
-	if in.client == nil || in.client.State == nil {
+func (f *actFinder) changesState(ctx context.Context) (bool, error) {
+	if f.client == nil || f.client.State == nil {
 		return false, nil
 	}
-	theirs, err := agui.NewStateDoc(in.client.State)
+	theirs, err := agui.NewStateDoc(f.client.State)
 	if err != nil {
 		return false, err
 	}
-	kept, err := agui.NewStateDoc(in.session.State)
+	kept, err := agui.NewStateDoc(f.session.State)
 	if err != nil {
 		return false, err
 	}
 	if !theirs.IsObject() || !kept.IsObject() {
 		return isEmptyObject(kept.JSON()), nil // it takes the place of an empty state only
 	}
-	base := stateBase{store: in.tx, sessionID: in.session.ID, state: &runState{doc: kept}, client: in.client}
+	base := stateBase{store: f.tx, sessionID: f.session.ID, state: &runState{doc: kept}, client: f.client}
 	changed, err := base.changed(ctx, theirs)
 	return len(changed) > 0, err
 }
@@ -163,7 +165,7 @@ func (in *intake) prompter() *prompter {
 	}
 	return &prompter{
 		thread: in.thread, cfg: in.cfg, tails: in.tails, branch: in.branches.branch, profile: in.profile,
-		begins: slices.Clone(begins), acts: in.acts, added: in.added(),
+		begins: slices.Clone(begins), acts: in.act.acts, added: in.clientMessages().added(),
 	}
 }
 
@@ -176,19 +178,4 @@ func usersOf(messages []agui.Message, known map[string]bool) []agui.Message {
 		}
 	}
 	return fresh
-}
-
-// toolAnswers are the tool messages a client added: answers to calls it was left with.
-// A message with the id of one that is known is no answer: clients send the whole history with each request. Neither is
-// the result of a call that the client made itself.
-func (th *thread) toolAnswers() []approval.Answer {
-	var answers []approval.Answer
-	for _, m := range th.req.Messages {
-		if m.Role == agui.RoleTool && !th.known[m.ID] && !th.pairs[m.ToolCallID] {
-			answers = append(answers, approval.Answer{
-				QuestionID: approval.QuestionOf(m.ToolCallID), Payload: mustJSON(m.Content.String()), MessageID: m.ID, Error: m.Error,
-			})
-		}
-	}
-	return answers
 }

@@ -15,8 +15,8 @@ import (
 //
 //   - In a new thread the whole history is kept (seedOf): greetings, imports, forks of another thread.
 //   - Messages of the system and of the developer are given to an Agent that speaks AG-UI, for the Turn that the body
-//     begins or goes on with. Such an Agent takes them from any client. Any other Agent is not given them: its operator
-//     wrote what it is told.
+//     begins or answers. Such an Agent takes them from any client. Any other Agent is not given them: its operator writes
+//     its instructions.
 //   - A call that the client made itself, with its result (findPairs), is given to the Agent for that Turn.
 //
 // None of them is asked for a policy, answers a Question, or is a tool call of ours: those are rows, not messages.
@@ -59,15 +59,21 @@ func markedMetadata(metadata json.RawMessage, mark bool) json.RawMessage {
 	return mustJSON(members)
 }
 
+// clientMessages sorts what a request has of such messages.
+type clientMessages struct {
+	*thread
+	agents *Directory
+}
+
 // loadNew sorts the messages for a new thread.
-func (in *intake) loadNew() {
-	in.fresh = usersOf(in.req.Messages, nil)
-	if in.req.parent != nil { // a caller is believed what it tells the agent that it calls
-		in.seed, in.fresh = in.req.Messages, in.req.Messages
+func (c clientMessages) loadNew() {
+	c.fresh = usersOf(c.req.Messages, nil)
+	if c.req.parent != nil { // a caller is believed what it tells the agent that it calls
+		c.seed, c.fresh = c.req.Messages, c.req.Messages
 		return
 	}
-	in.seed = seedOf(in.req.Messages)
-	in.dropped = in.droppedOf(false)
+	c.seed = seedOf(c.req.Messages)
+	c.dropped = c.droppedOf(false)
 }
 
 // seedOf is the history that begins a new thread. Ids are unique in a thread: of two messages with one id the second gets
@@ -108,18 +114,18 @@ const maxPairs = 64
 // findPairs finds the calls that the client made itself in a thread that exists: by a message of an assistant that is not
 // known, with the results of all its calls in the same body. While a Run is open nothing is one, because the messages of
 // that Run are not known either.
-func (in *intake) findPairs(ctx context.Context) error {
+func (c clientMessages) findPairs(ctx context.Context) error {
 	results := make(map[string]bool)
 	var calls []string
-	for _, m := range slices.Backward(in.req.Messages) {
+	for _, m := range slices.Backward(c.req.Messages) {
 		switch {
-		case in.known[m.ID]:
+		case c.known[m.ID]:
 		case m.Role == agui.RoleTool:
 			results[m.ToolCallID] = true
 		case m.Role == agui.RoleAssistant && len(m.ToolCalls) > 0 && len(calls)+len(m.ToolCalls) <= maxPairs:
-			if !slices.ContainsFunc(m.ToolCalls, func(c agui.ToolCall) bool { return !results[c.ID] }) {
-				for _, c := range m.ToolCalls {
-					calls = append(calls, c.ID)
+			if !slices.ContainsFunc(m.ToolCalls, func(call agui.ToolCall) bool { return !results[call.ID] }) {
+				for _, call := range m.ToolCalls {
+					calls = append(calls, call.ID)
 				}
 			}
 		}
@@ -127,17 +133,17 @@ func (in *intake) findPairs(ctx context.Context) error {
 	if len(calls) == 0 {
 		return nil
 	}
-	last, err := in.tx.LastRun(ctx, store.System(), in.session.ID)
+	last, err := c.tx.LastRun(ctx, store.System(), c.session.ID)
 	if err != nil && !errors.Is(err, store.ErrNotFound) || last.Status == store.RunRunning {
 		return err
 	}
-	in.pairs = make(map[string]bool, len(calls))
+	c.pairs = make(map[string]bool, len(calls))
 	for _, id := range calls {
-		call, err := in.tx.ToolCall(ctx, store.System(), id)
+		call, err := c.tx.ToolCall(ctx, store.System(), id)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
-		in.pairs[id] = call.SessionID != in.session.ID
+		c.pairs[id] = call.SessionID != c.session.ID
 	}
 	return nil
 }
@@ -145,23 +151,23 @@ func (in *intake) findPairs(ctx context.Context) error {
 // addedMessage is a message of a client that is given to the Agent and is no part of the thread.
 type addedMessage struct {
 	Message agui.Message `json:"message"`
-	// After and Before are the ids of the messages of the thread that it stood between; "" for none.
+	// After and Before are the ids of the messages of the thread before and after it; "" for none.
 	After  string `json:"after,omitempty"`
 	Before string `json:"before,omitempty"`
 }
 
 // added are the messages of the request that are given to the Agent for this Turn alone.
-func (in *intake) added() (added []addedMessage) {
-	if in.req.parent != nil {
+func (c clientMessages) added() (added []addedMessage) {
+	if c.req.parent != nil {
 		return nil
 	}
-	after, waits := "", 0 // those from waits on have no message of the thread behind them yet
-	for _, m := range in.req.Messages {
-		if in.adds(m) {
+	after, waits := "", 0 // of those from waits on the next message of the thread is not known yet
+	for _, m := range c.req.Messages {
+		if c.adds(m) {
 			added = append(added, addedMessage{Message: ofClient(m), After: after})
 			continue
 		}
-		if in.known[m.ID] || m.Role == agui.RoleUser || !in.exists {
+		if c.known[m.ID] || m.Role == agui.RoleUser || !c.exists {
 			for ; waits < len(added); waits++ {
 				added[waits].Before = m.ID
 			}
@@ -172,16 +178,16 @@ func (in *intake) added() (added []addedMessage) {
 }
 
 // adds reports whether a message is given to the Agent and not kept.
-func (in *intake) adds(m agui.Message) bool {
+func (c clientMessages) adds(m agui.Message) bool {
 	switch {
-	case in.known[m.ID]:
+	case c.known[m.ID]:
 		return false
 	case isInstruction(m):
 		return true
 	case m.Role == agui.RoleTool:
-		return in.pairs[m.ToolCallID]
+		return c.pairs[m.ToolCallID]
 	case m.Role == agui.RoleAssistant && len(m.ToolCalls) > 0:
-		return !slices.ContainsFunc(m.ToolCalls, func(c agui.ToolCall) bool { return !in.pairs[c.ID] })
+		return !slices.ContainsFunc(m.ToolCalls, func(call agui.ToolCall) bool { return !c.pairs[call.ID] })
 	}
 	return false
 }
@@ -190,24 +196,7 @@ func isInstruction(m agui.Message) bool {
 	return m.Role == agui.RoleSystem || m.Role == agui.RoleDeveloper
 }
 
-// answerProfile is the profile of a Run that goes on with a Turn: with what the request gives its Agent beside the answers.
-// forwardedProps.command is an answer in the form of some frontends. Kept with the Run it would answer the Turn's next
-// Question as well.
-func (in *intake) answerProfile() []byte {
-	var p Profile
-	if json.Unmarshal(in.profile, &p) != nil {
-		return in.profile
-	}
-	var props map[string]json.RawMessage
-	_ = json.Unmarshal(in.req.Props, &props) // anything but an object says nothing beside an answer
-	delete(props, "command")
-	if p.Added = in.added(); len(props) > 0 {
-		p.Props = mustJSON(props)
-	}
-	return mustJSON(p)
-}
-
-// withAdded puts the messages of a client in their places in a transcript. Instructions that stood before the whole
+// withAdded puts the messages of a client in their places in a transcript. Instructions that came before the whole
 // thread begin it, also where its beginning is cut off. A call that the transcript has is not there twice.
 func withAdded(transcript []agui.Message, added []addedMessage, instructions bool) []agui.Message {
 	calls := make(map[string]bool)
@@ -216,7 +205,7 @@ func withAdded(transcript []agui.Message, added []addedMessage, instructions boo
 			calls[c.ID] = true
 		}
 	}
-	put := make(map[string]int) // how many stand behind a message already, by its id; "" is the beginning
+	put := make(map[string]int) // how many follow a message already, by its id; "" is the beginning
 	for _, a := range added {
 		m := a.Message
 		switch {
@@ -233,8 +222,8 @@ func withAdded(transcript []agui.Message, added []addedMessage, instructions boo
 	return agui.OrderResults(transcript)
 }
 
-// placeOf is where a message stands in a transcript: behind the one that it followed and those that were put there before
-// it, else before the one that it preceded, else at the end.
+// placeOf is the index for a message in a transcript: after the one that it followed and the put ones that were inserted
+// there, else before the one that it preceded, else the end.
 func placeOf(transcript []agui.Message, a addedMessage, put int) int {
 	at := func(id string) int {
 		return slices.IndexFunc(transcript, func(m agui.Message) bool { return id != "" && m.ID == id })

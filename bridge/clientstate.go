@@ -70,16 +70,6 @@ func (th *thread) clientState(ctx context.Context) (*clientState, error) {
 	return c, err
 }
 
-// noteStateMissed warns a client whose answer goes into a Run that is open already: its state is the base of none.
-func (in *intake) noteStateMissed() {
-	var p Profile
-	if json.Unmarshal(in.profile, &p) == nil && p.Client != nil && p.Client.State != nil {
-		in.note(stateNotApplied, notApplied{
-			Source: stateOfClient, Code: RefusedRunInProgress, Message: "A run was under way when the answer came, so the state that came with it was not taken.",
-		})
-	}
-}
-
 // maxHistoryTail is how many of the newest messages in a client's history are looked at for the newest Run.
 // The newest Run is that of the last messages, so a body of thousands of ids need not be asked for as a whole.
 const maxHistoryTail = 256

@@ -14,13 +14,13 @@ const maxDroppedIDs = 100
 // droppedOf are the messages that a client put into its history by itself and that reach no Agent: of an assistant in a
 // thread that exists, and of a system or a developer where the Agent does not speak AG-UI.
 // While a Turn is under way an unknown message of an assistant may be what it is saying, which is kept when its Run ends.
-func (in *intake) droppedOf(underWay bool) []agui.Message {
+func (c clientMessages) droppedOf(underWay bool) []agui.Message {
 	var dropped []agui.Message
-	instructs := slices.ContainsFunc(in.req.Messages, isInstruction) && in.cfg.Agents.Protocol(in.agentID()) == store.AgentAGUI
-	for _, m := range in.req.Messages {
+	instructs := slices.ContainsFunc(c.req.Messages, isInstruction) && c.agents.Protocol(c.agentID(c.agents)) == store.AgentAGUI
+	for _, m := range c.req.Messages {
 		switch {
-		case in.known[m.ID]:
-		case isInstruction(m) && !instructs, in.exists && m.Role == agui.RoleAssistant && !underWay && !in.adds(m):
+		case c.known[m.ID]:
+		case isInstruction(m) && !instructs, c.exists && m.Role == agui.RoleAssistant && !underWay && !c.adds(m):
 			dropped = append(dropped, m)
 		}
 	}

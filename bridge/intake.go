@@ -96,8 +96,7 @@ type intake struct {
 	full  bool // this replica drains: it takes no prompt of a person
 
 	profile  []byte
-	client   *clientState
-	acts     bool // no message is new, and the request begins a Turn all the same (findAct)
+	act      actFinder
 	branches branchFinder
 	meets    busyCheck
 	answers  answerTaker
@@ -107,11 +106,14 @@ func newIntake(s *Sessions, tx store.Tx, req ChatRequest, last bool) *intake {
 	th := &thread{tx: tx, req: req}
 	return &intake{
 		thread: th, cfg: &s.cfg, tails: s.tails, last: last,
+		act:      actFinder{thread: th, cfg: &s.cfg},
 		branches: branchFinder{thread: th, tails: s.tails, agents: s.cfg.Agents},
 		meets:    busyCheck{thread: th, tails: s.tails},
 		answers:  answerTaker{thread: th, approvals: s.approvals},
 	}
 }
+
+func (in *intake) clientMessages() clientMessages { return clientMessages{in.thread, in.cfg.Agents} }
 
 func (in *intake) replier() *replier { return &replier{thread: in.thread, answering: in.answers.any} }
 
@@ -129,8 +131,10 @@ func (in *intake) take(ctx context.Context) (Reply, bool, error) {
 	if err := in.branches.find(ctx); err != nil {
 		return Reply{}, false, err
 	}
-	if err := in.findAct(ctx); err != nil {
-		return Reply{}, false, err
+	if !in.starts() && len(in.answers.given) == 0 {
+		if err := in.act.find(ctx); err != nil {
+			return Reply{}, false, err
+		}
 	}
 	if in.exists && in.session.IsChild() && !in.req.JoinOnly && in.starts() {
 		return Reply{}, false, ChildsThread()
@@ -187,13 +191,13 @@ func (in *intake) load(ctx context.Context) error {
 	}
 	profile := in.req.profile()
 	var err error
-	if in.client, err = in.clientState(ctx); err != nil {
+	if profile.Client, err = in.clientState(ctx); err != nil {
 		return err
 	}
-	profile.Client = in.client
+	in.act.client = profile.Client
 	in.profile = mustJSON(profile)
 	if !in.exists {
-		in.loadNew()
+		in.clientMessages().loadNew()
 		return nil
 	}
 	active, err := in.tx.ActiveTurn(ctx, store.System(), in.session.ID)
@@ -207,10 +211,10 @@ func (in *intake) load(ctx context.Context) error {
 		return err
 	}
 	in.known, in.fresh = known, usersOf(in.req.Messages, known)
-	if err := in.findPairs(ctx); err != nil {
+	if err := in.clientMessages().findPairs(ctx); err != nil {
 		return err
 	}
-	in.dropped = in.droppedOf(in.active != nil)
+	in.dropped = in.clientMessages().droppedOf(in.active != nil)
 	answers := append(in.req.Answers, in.toolAnswers()...)
 	in.answers.any = len(answers) > 0
 	return in.answers.match(ctx, answers)
@@ -301,6 +305,33 @@ func (in *intake) takeAnswers(ctx context.Context) (Reply, bool, error) {
 		reply.Then = &then
 	}
 	return reply, true, nil
+}
+
+// noteStateMissed warns a client whose answer goes into a Run that is open already: its state is the base of none.
+func (in *intake) noteStateMissed() {
+	var p Profile
+	if json.Unmarshal(in.profile, &p) == nil && p.Client != nil && p.Client.State != nil {
+		in.note(stateNotApplied, notApplied{
+			Source: stateOfClient, Code: RefusedRunInProgress, Message: "A run was under way when the answer came, so the state that came with it was not taken.",
+		})
+	}
+}
+
+// answerProfile is the profile of a Run that continues a Turn: with the messages and the forwardedProps that the Agent gets
+// with the answers. forwardedProps.command is an answer in the form of some frontends. Kept with the Run it would answer the Turn's next
+// Question as well.
+func (in *intake) answerProfile() []byte {
+	var p Profile
+	if json.Unmarshal(in.profile, &p) != nil {
+		return in.profile
+	}
+	var props map[string]json.RawMessage
+	_ = json.Unmarshal(in.req.Props, &props) // anything but an object has no members
+	delete(props, "command")
+	if p.Added = in.clientMessages().added(); len(props) > 0 {
+		p.Props = mustJSON(props)
+	}
+	return mustJSON(p)
 }
 
 // idsOf are the ids of messages, for one query that finds which are known.

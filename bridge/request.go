@@ -85,7 +85,7 @@ type Profile struct {
 	Tools   []ToolBrief `json:"tools,omitempty"`
 	// Client is what the POST held of the state; of this Run alone.
 	Client *clientState `json:"client,omitempty"`
-	// Added and Props are what a POST gives the Agent beside an answer. Those of the POST that began the Turn are in its row.
+	// Added and Props are for the Agent, from a POST that answers. Those of the POST that began the Turn are in its row.
 	Added []addedMessage  `json:"added,omitempty"`
 	Props json.RawMessage `json:"props,omitempty"`
 	// Callback is of a Turn's first Run and holds for all of them.

@@ -50,7 +50,7 @@ type runState struct {
 	first   bool                // the Run is the thread's first: there is no earlier state that a reader could lack
 	shown   bool                // a state event of this Run is out
 	refused bool                // the last change was not taken, and the whole state was shown since
-	warn    func(keys []string) // of a change that was too large, and of its keys; nil warns nobody
+	warn    func(keys []string) // of a change that was too large, and of its keys; may be nil
 	changes stateChanges        // of this Run
 }
 

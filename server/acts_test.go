@@ -219,7 +219,7 @@ func TestReloadNeverCallsTheAgent(t *testing.T) {
 			before := c.calls()
 			for i := range 20 {
 				r := c.open(c.request("POST", "/api/agui/chat", act(thread, fmt.Sprintf("%s%d", phase, i), nil, props, state)))
-				if running { // it goes on for as long as the Run does
+				if running { // it ends with the Run
 					if _, err := r.next(); err != nil {
 						t.Fatalf("%s: %v", phase, err)
 					}

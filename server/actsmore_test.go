@@ -76,7 +76,7 @@ func TestAnAnswerKeepsTheTurnsInstructions(t *testing.T) {
 	}
 }
 
-// TestActInANewThread: a button beside a greeting of the page's own begins a thread, with the greeting.
+// TestActInANewThread: in a page with a greeting of its own a button begins a thread, with the greeting.
 func TestActInANewThread(t *testing.T) {
 	h, peer := withAGUIPeer(t, nil, func(int, aguiInput) string { return aguiBegin + aguiEnd })
 	greeting := []json.RawMessage{json.RawMessage(`{"id":"greet","role":"assistant","content":"Ahoy!"}`)}

@@ -19,7 +19,7 @@ func graphMessages(n int) string {
 }
 
 // TestTranscriptIsNoState: the conversation that an agent keeps in its state is no shared state, on every road: however long
-// it is, the other keys go on; it is in no event, no join and no agent's next call.
+// it is, the other keys change; it is in no event, no join and no agent's next call.
 func TestTranscriptIsNoState(t *testing.T) {
 	const turns = 3
 	check := func(t *testing.T, h *env, sent func(call int) string) {

@@ -54,7 +54,7 @@ user hi`
 
 // TestSeededHistoryOfANewThread: the history with which a client begins a thread is taken whole, and marked as the client's, on
 // every road: each agent gets it as its protocol has it, and a join, the REST views and the page's form have it with the
-// mark. What the system and the developer said reaches an agent that speaks AG-UI, for that Turn, and is kept nowhere.
+// mark. Messages of the system and the developer reach an agent that speaks AG-UI, for that Turn, and are kept nowhere.
 func TestSeededHistoryOfANewThread(t *testing.T) {
 	instructions := "system Speak like a pirate. client\ndeveloper Be brief. client\n"
 	kept := func(t *testing.T, h *env, answer string) {
@@ -170,7 +170,7 @@ func TestSeededHistoryInBranches(t *testing.T) {
 	if got := roles(peer.call(3).Messages); !strings.HasSuffix(got, strings.TrimSuffix(seededHistory, "user hi")+"user hello") {
 		t.Errorf("edited, with\n%s", got)
 	}
-	h.do("POST", "/api/agui/chat", strings.Replace(body("R4"), `{"id":"u1"`, `{"id":"u2"`, 1)) // another prompt behind the seed
+	h.do("POST", "/api/agui/chat", strings.Replace(body("R4"), `{"id":"u1"`, `{"id":"u2"`, 1)) // another prompt after the seed
 	if got := roles(peer.call(4).Messages); !strings.HasSuffix(got, seededHistory) {
 		t.Errorf("another prompt in its place, with\n%s", got)
 	}

@@ -15,8 +15,8 @@ import (
 	"aqueduct/bridge/httpagent"
 )
 
-// onePerThread is an agent that takes one run of a conversation at a time, as Strands does. "slow" is answered for as long as
-// the connection stands; until the agent has noticed that it does not, it refuses any other run.
+// onePerThread is an agent that takes one run of a conversation at a time, as Strands does. "slow" is answered until its
+// connection ends; until the agent has noticed that it does not, it refuses any other run.
 type onePerThread struct {
 	t      *testing.T
 	agui   bool
@@ -145,7 +145,7 @@ func TestStopThenAnAgentThatIsBusy(t *testing.T) {
 	}
 }
 
-// TestAnAgentsErrorIsNoBusyAnswer: an error that says nothing of another run is the agent's answer: it is not called again.
+// TestAnAgentsErrorIsNoBusyAnswer: an error of another kind is the agent's answer: it is not called again.
 func TestAnAgentsErrorIsNoBusyAnswer(t *testing.T) {
 	h, peer := withAGUIPeer(t, nil, func(int, aguiInput) string {
 		return aguiBegin + `{"type":"RUN_ERROR","code":"model_overloaded","message":"later"}`

@@ -20,8 +20,8 @@ import (
 // first: chunks become start, content and end there, and what is open is closed, so that the rest need not know about
 // either. One goroutine uses it, and it is for one run: the next call of the agent has a new one.
 type Translator struct {
-	// KeepRaw passes on what the agent shows of its own upstream: RAW, and the rawEvent of any event. Some frameworks send
-	// each event of theirs once more that way, with the whole conversation in it.
+	// KeepRaw passes on the events of the agent's own upstream: RAW, and the rawEvent of any event. Some frameworks send each
+	// event of theirs once more that way, with the whole conversation in it.
 	KeepRaw bool
 
 	names    names

@@ -74,7 +74,7 @@ func (a *Agent) call(ctx context.Context, call bridge.Call, answers []approval.D
 	return t, nil
 }
 
-// errBusy is beside the failure of an answer whose status says that the agent is busy.
+// errBusy is the cause of a failure by a status that means that the agent is busy.
 var errBusy = errors.New("the agent is busy")
 
 // open makes the request.

@@ -60,7 +60,7 @@ func isBusyStatus(status int) bool {
 	return status == http.StatusConflict || status == http.StatusLocked
 }
 
-// isBusy reports whether an answer is nothing but an error that says so.
+// isBusy reports whether an answer is nothing but an error that means the same.
 func isBusy(outputs []bridge.Output) bool {
 	if len(outputs) != 1 || outputs[0].End == nil || outputs[0].End.Failure == nil {
 		return false

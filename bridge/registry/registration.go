@@ -22,8 +22,8 @@ type Registration struct {
 	Endpoint string `json:"endpoint" validate:"required,max=2048"` // of http without /invoke
 	Protocol string `json:"protocol,omitempty"`                    // http, the default, or agui
 	// Capabilities are AG-UI's AgentCapabilities, or any other object or array that the program likes to be shown. "resumable":
-	// true announces that the agent can be called again after its call was lost (bridge.Resumable). "raw": "keep" has what it
-	// shows of its own upstream passed on.
+	// true announces that the agent can be called again after its call was lost (bridge.Resumable). "raw": "keep" has the
+	// events of its own upstream passed on.
 	Capabilities json.RawMessage `json:"capabilities,omitempty"`
 	// Auth is what the agent is sent with each call, so that it knows who calls.
 	Auth *Auth `json:"auth,omitempty"`

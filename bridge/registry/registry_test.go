@@ -282,7 +282,7 @@ func TestComesAndGoesBetweenTwoReads(t *testing.T) {
 }
 
 // TestSettingsInCapabilities: only "resumable": true in capabilities announces that an agent can be called again, and only
-// "raw": "keep" has its RAW events passed on; each holds beside a member of another type.
+// "raw": "keep" has its RAW events passed on; each holds where the other has another type.
 func TestSettingsInCapabilities(t *testing.T) {
 	t.Parallel()
 	for capabilities, want := range map[string]settings{

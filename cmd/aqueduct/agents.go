@@ -62,7 +62,7 @@ func (a *agentFlag) UnmarshalText(text []byte) error {
 	id, endpoint, ok := strings.Cut(agent, "=")
 	u, err := url.Parse(endpoint)
 	if strings.Contains(endpoint, ","+protocolOption) || strings.Contains(endpoint, ","+rawOption) || strings.Contains(endpoint, ",on_leave=") || !ok || err != nil || !ids.ValidName(id) || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return fmt.Errorf("expected id=http://…, and behind it ,protocol=http or ,protocol=agui, ,resumable for an agent that can be called again, ,raw=keep or ,raw=drop, and ,on_leave=cancel")
+		return fmt.Errorf("expected id=http://…, then ,protocol=http or ,protocol=agui, ,resumable for an agent that can be called again, ,raw=keep or ,raw=drop, and ,on_leave=cancel")
 	}
 	a.id, a.url, a.host = id, endpoint, u.Host
 	return nil
@@ -95,7 +95,7 @@ func withOptions(flags []agentFlag) (agents []agentFlag, err error) {
 		case a.id != "":
 			agents = append(agents, a)
 		case len(agents) == 0:
-			return nil, fmt.Errorf("--agent %s: an option stands behind an agent: id=URL,%[1]s", a.option())
+			return nil, fmt.Errorf("--agent %s: an option follows an agent: id=URL,%[1]s", a.option())
 		default:
 			last := &agents[len(agents)-1]
 			last.protocol, last.raw = cmp.Or(a.protocol, last.protocol), cmp.Or(a.raw, last.raw)

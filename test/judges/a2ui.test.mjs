@@ -44,7 +44,7 @@ for (const client of clients) {
         assert.deepEqual(saw(talk).pressed, []);
       });
 
-      test('a page that is loaded again calls nobody', async () => {
+      test('a page that is loaded again calls no agent', async () => {
         const talk = page();
         await talk.say('surface please');
         await talk.run(press('book'));
