@@ -95,13 +95,15 @@ type Call struct {
 	// Branched is set when Messages do not continue what the Session's Turn before was given: something was edited, or is to
 	// be answered again. An Agent that keeps a conversation of its own must begin another.
 	Branched bool
+	// Acts is set when the user began this Turn without a message, by ForwardedProps or State.
+	Acts bool
 	// Unprompted is set when no prompt began this Turn: the Agent sent output by itself.
 	Unprompted bool
 }
 
-// Input is the prompt: the newest message of a user.
+// Input is the prompt: the newest message of a user. It is an empty one where no message began the Turn.
 func (c Call) Input() agui.Message {
-	for i := len(c.Messages) - 1; i >= 0; i-- {
+	for i := len(c.Messages) - 1; i >= 0 && !c.Acts; i-- {
 		if c.Messages[i].Role == agui.RoleUser {
 			return c.Messages[i]
 		}

@@ -248,6 +248,7 @@ func (c *Call) gather(past []pastMessage, runID, turnID string, waiting map[stri
 			c.Prompt = append(c.Prompt, m)
 		}
 	}
+	c.Prompt = promptOf(c.Prompt)
 	c.Messages = agui.OrderResults(c.Messages)
 	return fresh
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -58,6 +59,9 @@ func (w *runWriter) open(row store.Run, firstSeq int64) error {
 	r.threadID, r.filter, r.calls = w.log.row.ExternalID, w.cfg.Filter, &w.calls
 	r.eventBytes, r.firstToken = w.cfg.Limits.EventBytes, w.cfg.Meter.FirstToken
 	r.session = w.log.row
+	r.state.warn = func(keys []string) {
+		w.cfg.Logger.Warn("an agent's state is too large to keep", slog.String("session_id", w.log.id), slog.String("agent", w.row.AgentID), slog.Any("keys", keys))
+	}
 	r.spilled = func(e store.ContextEntry) { // it counts for the thread like the log
 		w.due = append(w.due, store.InsertContext{Entry: e})
 		w.log.count(len(e.Data))

@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -25,6 +26,8 @@ type thread struct {
 	active  *store.Turn     // the Turn under way
 	known   map[string]bool // ids of the request's messages that the transcript has
 	fresh   []agui.Message  // messages of the user that are new
+	seed    []agui.Message  // the history that begins a new thread
+	pairs   map[string]bool // calls that the client made itself, by id
 	dropped []agui.Message  // what a client wrote in the names of others, which is not taken
 	notes   []agui.Event    // for the client's response alone, beside the log
 }
@@ -75,6 +78,26 @@ func (th *thread) find(ctx context.Context) error {
 	session, err := th.tx.LockSession(ctx, th.scope(), id)
 	th.session, th.exists = session, err == nil
 	return err
+}
+
+// agentID is the Agent that the request is for, where no branch names another.
+func (th *thread) agentID(agents *Directory) string {
+	return cmp.Or(th.req.AgentID, th.session.AgentID, agents.Default(th.req.Principal.Tenant))
+}
+
+// toolAnswers are the tool messages a client added: answers to calls it was left with.
+// A message with the id of one that is known is no answer: clients send the whole history with each request. Neither is
+// the result of a call that the client made itself.
+func (th *thread) toolAnswers() []approval.Answer {
+	var answers []approval.Answer
+	for _, m := range th.req.Messages {
+		if m.Role == agui.RoleTool && !th.known[m.ID] && !th.pairs[m.ToolCallID] {
+			answers = append(answers, approval.Answer{
+				QuestionID: approval.QuestionOf(m.ToolCallID), Payload: mustJSON(m.Content.String()), MessageID: m.ID, Error: m.Error,
+			})
+		}
+	}
+	return answers
 }
 
 // sharedSession finds a Session of others that the caller has access to; "" when there is none.

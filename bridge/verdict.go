@@ -6,7 +6,7 @@ type verdict int
 const (
 	takeJoin    verdict = iota // nothing new, or only what is settled already
 	takeAnswer                 // names an open Question
-	takePrompt                 // a new message, and no response tails what is under way, or it may queue
+	takePrompt                 // a new message, and no response tails what is under way, or it may queue; a Turn without a message
 	refuseBusy                 // a new message while a Turn runs that a response tails
 	refuseEmpty                // nothing usable
 )

@@ -23,6 +23,10 @@ import (
 // first: chunks become start, content and end there, and what is open is closed, so that the rest need not know about
 // either. One goroutine uses it, and it is for one run: the next call of the agent has a new one.
 type Translator struct {
+	// KeepRaw passes on the events of the agent's own upstream: RAW, and the rawEvent of any event. Some frameworks send each
+	// event of theirs once more that way, with the whole conversation in it.
+	KeepRaw bool
+
 	names    names
 	runID    string              // our id of the agent's run, under which the grammar has it
 	grammar  agui.Grammar        // of the agent's stream
@@ -100,11 +104,18 @@ func (t *Translator) Translate(dst []bridge.Output, data []byte) ([]bridge.Outpu
 	}
 	data = bytes.Clone(data) // what is decoded refers to it
 	ev, err := decode(data)
-	if unknown, ok := errors.AsType[*agui.UnknownTypeError](err); ok {
-		ev, err = &agui.Raw{Event: data, Source: "agui:" + unknown.Type}, nil
+	of, unknown := errors.AsType[*agui.UnknownTypeError](err)
+	if unknown {
+		ev, err = &agui.Raw{Event: data, Source: "agui:" + of.Type}, nil
 	}
 	if err != nil {
 		return dst, &RefusedError{agui.TypeIn(data), err}
+	}
+	if !t.KeepRaw {
+		agui.Shared(ev).RawEvent = nil
+		if ev.EventType() == agui.TypeRaw && !unknown {
+			return dst, nil
+		}
 	}
 	if dst, err = t.take(dst, ev); err != nil {
 		return dst, &RefusedError{ev.EventType(), err}
