@@ -8,7 +8,6 @@ package aguiagent
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"slices"
 
 	"aqueduct/agui"
@@ -64,18 +63,12 @@ var doneText = []byte("[DONE]")
 
 // Translate appends what the data of one SSE event means. An error is of the stream, and the Translator must not be used
 // after it.
-//
-// An event of a type that is not known, which a later version of AG-UI may have, becomes RAW: every client takes that, and
-// clients before 1.0 end at a type that they do not know.
 func (t *Translator) Translate(dst []bridge.Output, data []byte) ([]bridge.Output, error) {
 	if bytes.Equal(data, doneText) {
 		return t.End(dst), nil
 	}
 	data = bytes.Clone(data) // what is decoded refers to it
-	ev, err := agui.Decode(data)
-	if unknown, ok := errors.AsType[*agui.UnknownTypeError](err); ok {
-		ev, err = &agui.Raw{Event: data, Source: "agui:" + unknown.Type}, nil
-	}
+	ev, err := decode(data)
 	if err != nil {
 		return dst, err
 	}

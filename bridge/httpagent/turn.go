@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"aqueduct/bridge"
+	"aqueduct/bridge/trace"
 	"aqueduct/internal/fault"
 )
 
@@ -27,6 +28,8 @@ const (
 type meaning interface {
 	// translate appends what a frame means. An error is of the frame, and translate is not called again after it.
 	translate(dst []bridge.Output, f frame) ([]bridge.Output, error)
+	// typeOf is the frame's own name of its type.
+	typeOf(f frame) string
 	// over reports whether a frame has ended the answer.
 	over() bool
 	// ends appends what the end of the stream means; nothing where the answer is not complete.
@@ -48,6 +51,7 @@ type turn struct {
 	body   io.ReadCloser
 	reader *frameReader
 	means  meaning
+	frames int // that were read
 }
 
 var _ bridge.Pauser = (*turn)(nil) // the bridge finds it by type assertion
@@ -91,9 +95,12 @@ func (t *turn) Next(context.Context) ([]bridge.Output, error) {
 // before a malformed one mean is kept, and the End comes behind it.
 func (t *turn) translate(frames []frame) (outputs []bridge.Output) {
 	for _, f := range frames {
+		t.frames++
 		var err error
 		if outputs, err = t.means.translate(outputs, f); err != nil {
-			failure := &fault.Error{Code: CodeMalformed, Message: "The agent sent a frame that could not be read.", Cause: err}
+			failure := &fault.Error{
+				Code: CodeMalformed, Message: "The agent sent a frame that could not be read.", Cause: trace.NewFrameError(t.frames, t.means.typeOf(f), err),
+			}
 			return append(outputs, bridge.Output{End: &bridge.End{Failure: failure}})
 		}
 		if t.means.over() {
