@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -114,7 +115,7 @@ func newIntake(s *Sessions, tx store.Tx, req ChatRequest, last bool) *intake {
 		thread: th, cfg: &s.cfg, tails: s.tails, last: last,
 		branches: branchFinder{thread: th, tails: s.tails, agents: s.cfg.Agents},
 		meets:    busyCheck{thread: th, tails: s.tails},
-		answers:  answerTaker{thread: th, approvals: s.approvals},
+		answers:  answerTaker{thread: th, approvals: s.approvals, calls: openCalls{thread: th, agents: s.cfg.Agents}},
 	}
 }
 
@@ -167,6 +168,8 @@ func (in *intake) take(ctx context.Context) (Reply, bool, error) {
 		if in.full && in.req.parent == nil {
 			return Reply{}, false, ShuttingDown()
 		}
+		in.fresh = append(in.answers.calls.taken, in.fresh...)
+		in.req.AgentID = cmp.Or(in.req.AgentID, in.answers.calls.agentID)
 		return in.takePrompt(ctx)
 	case refuseBusy:
 		return Reply{Session: in.session}, false, fault.New(RefusedRunInProgress, "This thread is still answering. Cancel the run, or wait until it has ended.")
@@ -269,6 +272,9 @@ func (in *intake) takeAnswers(ctx context.Context) (Reply, bool, error) {
 	}
 	settled := in.answers.settled
 	if len(settled) == 0 {
+		if err := in.answers.calls.keep(ctx, ""); err != nil {
+			return Reply{}, false, err
+		}
 		reply, err := in.replier().join(ctx)
 		return reply, false, err
 	}
@@ -282,6 +288,9 @@ func (in *intake) takeAnswers(ctx context.Context) (Reply, bool, error) {
 		if err := in.answers.keepToolMessage(ctx, s, next.run.ID); err != nil {
 			return Reply{}, false, err
 		}
+	}
+	if err := in.answers.calls.keep(ctx, next.run.ID); err != nil {
+		return Reply{}, false, err
 	}
 	if !next.ok { // the Run that asked has not ended yet: it goes on by itself
 		in.noteStateMissed()

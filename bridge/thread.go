@@ -62,6 +62,11 @@ func (th *thread) find(ctx context.Context) error {
 				return err
 			}
 		}
+		if id == "" && th.req.ThreadID == "" {
+			if id, err = th.sessionOf(ctx, a.QuestionID); err != nil {
+				return err
+			}
+		}
 	}
 	if id == "" && th.req.ThreadID == "" && th.req.After > 0 {
 		var err error

@@ -8,6 +8,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"aqueduct/bridge"
 	"aqueduct/bridge/approval"
 	"aqueduct/internal/fault"
 	"aqueduct/server/answer"
@@ -15,12 +16,14 @@ import (
 	"aqueduct/server/decode"
 	"aqueduct/server/problem"
 	"aqueduct/server/route"
+	"aqueduct/store"
 )
 
 // toolCalls is POST /api/tool_calls/{id}/result: a frontend that ran a tool for an agent posts the result, apart from
 // the chat. The shape of the body is the contract's tool_result: {"ok":true,"result":…} or {"ok":false,"error":…}.
 type toolCalls struct {
 	approvals *approval.Service
+	sessions  *bridge.Sessions
 	in        *decode.Decoder
 }
 
@@ -44,10 +47,29 @@ func (h *toolCalls) result(c echo.Context, id string) error {
 	if err := h.in.MayDecide(c, auth.From(ctx).Principal); err != nil {
 		return err
 	}
+	// A call that an agent's last Run has left open is no Question: its result begins a Turn, as from a chat client.
+	open, found, err := h.sessions.AnswerOpenCall(ctx, auth.From(ctx).Principal, body.Answer(id))
+	if found || err != nil {
+		return openCallReply(c, open, err)
+	}
 	settled, err := h.approvals.ToolResult(ctx, auth.From(ctx).Principal, id, body.Answer(id))
 	out := answer.ToolCallOf(settled)
 	if fault.CodeOf(err) == approval.AlreadyDecided {
 		p := problem.Of(err)
+		p.ToolCall = &out
+		return p
+	}
+	return reply(c, http.StatusOK, out, err)
+}
+
+// openCallReply is the reply for a call that was no Question, in the same shape.
+func openCallReply(c echo.Context, open bridge.AnsweredCall, err error) error {
+	out := answer.ToolCall{ToolCallID: open.ID, RunID: open.TurnID, ToolName: open.Name, Status: string(store.ToolSucceeded), Won: !open.Repeated, Repeated: open.Repeated && !open.Differs}
+	if open.Failed {
+		out.Status = string(store.ToolFailed)
+	}
+	if err == nil && open.Differs {
+		p := problem.Of(fault.New(approval.AlreadyDecided, "This call has its result already."))
 		p.ToolCall = &out
 		return p
 	}

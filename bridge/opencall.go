@@ -1,0 +1,221 @@
+package bridge
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"aqueduct/agui"
+	"aqueduct/bridge/approval"
+	"aqueduct/internal/fault"
+	"aqueduct/store"
+)
+
+// An AG-UI or HTTP agent may end its Run with a call that has no result, of a tool that no client declared: a page of TDesign
+// shows a form for it and sends what the person fills in. Nothing waits for that, so it is no Question. An answer to such a call
+// is a tool message of the client, and begins the next Turn.
+
+// openCallLooks bounds the messages of a thread in which an open call is looked for. A call that is still to be answered is
+// among the newest: none is taken from before the newest message of a user.
+const openCallLooks = 256
+
+// AnsweredCall is a call that a request answered, and that was no Question.
+type AnsweredCall struct {
+	ID, Name string
+	TurnID   string // that the answer has begun, or in which the call was made
+	Failed   bool
+	// Repeated is set where the call had its result before: the request changed nothing. Differs is set where that was another.
+	Repeated, Differs bool
+}
+
+// openCalls finds the calls that an answer may be for.
+type openCalls struct {
+	*thread
+	agents *Directory
+
+	read    bool
+	calls   []agui.ToolCall         // those since the newest message of a user, the newest message's first
+	results map[string]agui.Message // by call
+	runID   string                  // the last Run, whose end left them
+	turnID  string                  // its Turn
+	agentID string                  // that called
+
+	taken    []agui.Message // the tool messages that answer
+	answered []AnsweredCall
+}
+
+// load reads the calls of the thread; none where its agent cannot be given a result, or is at work.
+func (o *openCalls) load(ctx context.Context) error {
+	if o.read || !o.exists || o.req.JoinOnly || o.session.IsChild() {
+		return nil
+	}
+	o.read = true
+	last, err := o.tx.LastRun(ctx, store.System(), o.session.ID)
+	if errors.Is(err, store.ErrNotFound) || err == nil && last.Status == store.RunRunning {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	turn, err := o.tx.Turn(ctx, store.System(), last.TurnID)
+	if err != nil {
+		return err
+	}
+	if o.agents.Protocol(turn.AgentID) == store.AgentACP {
+		return nil // it keeps its own conversation, and runs its own tools
+	}
+	o.runID, o.turnID, o.agentID = last.ID, turn.ID, turn.AgentID
+	rows, err := o.tx.Messages(ctx, store.System(), o.session.ID, store.Page{Limit: openCallLooks})
+	if err != nil {
+		return err
+	}
+	o.results = make(map[string]agui.Message)
+	for _, row := range slices.Backward(rows) {
+		if row.Role == agui.RoleUser {
+			break
+		}
+		m, err := decodeMessage(row)
+		if err != nil {
+			return err
+		}
+		if m.Role == agui.RoleTool {
+			o.results[m.ToolCallID] = m
+		}
+		o.calls = append(o.calls, m.ToolCalls...)
+	}
+	return nil
+}
+
+// take takes an answer that is for no Question; false where it is for no open call either.
+//
+// An answer without an id is for the only open call: pages of TDesign lose ids. One to a call that has a result changes
+// nothing. A client that repeats its history gets no note of that.
+func (o *openCalls) take(ctx context.Context, a approval.Answer) (bool, error) {
+	if err := o.load(ctx); err != nil {
+		return false, err
+	}
+	call, found := o.find(a.QuestionID)
+	if !found {
+		return false, nil
+	}
+	m := o.message(call.ID, a)
+	before, has := o.results[call.ID]
+	if has {
+		differs := before.Content.String() != m.Content.String() || before.Error != m.Error
+		o.answered = append(o.answered, AnsweredCall{ID: call.ID, Name: call.Function.Name, TurnID: o.turnID, Failed: before.Error != "", Repeated: true, Differs: differs})
+		if a.MessageID == "" {
+			status := store.ToolSucceeded
+			if before.Error != "" {
+				status = store.ToolFailed
+			}
+			o.note("question_settled", map[string]any{"id": call.ID, "status": status})
+		}
+		return true, nil
+	}
+	o.results[call.ID] = m
+	o.taken = append(o.taken, m)
+	o.answered = append(o.answered, AnsweredCall{ID: call.ID, Name: call.Function.Name, TurnID: o.turnID, Failed: m.Error != ""})
+	return true, nil
+}
+
+// find is the newest call of an id; for "" the only one that has no result.
+func (o *openCalls) find(id string) (call agui.ToolCall, found bool) {
+	for _, c := range o.calls {
+		_, has := o.results[c.ID]
+		switch {
+		case id != "" && c.ID == id:
+			return c, true
+		case id == "" && !has && found:
+			return agui.ToolCall{}, false
+		case id == "" && !has:
+			call, found = c, true
+		}
+	}
+	return call, found
+}
+
+// AnswerOpenCall answers a call that is no Question, for a client without a chat; found is false where there is none of the id
+// among the caller's threads that were used last.
+func (s *Sessions) AnswerOpenCall(ctx context.Context, who store.Principal, a approval.Answer) (call AnsweredCall, found bool, err error) {
+	_, err = s.cfg.Store.ToolCall(ctx, store.System(), a.QuestionID)
+	if !errors.Is(err, store.ErrNotFound) {
+		return AnsweredCall{}, false, err
+	}
+	reply, err := s.Chat(ctx, ChatRequest{Principal: who, Dialect: DialectV1, Answers: []approval.Answer{a}, Channel: true})
+	if fault.CodeOf(err) == RefusedNothingToDo || err == nil && len(reply.Answered) == 0 {
+		return AnsweredCall{}, false, nil
+	}
+	if err != nil {
+		return AnsweredCall{}, true, err
+	}
+	call = reply.Answered[0]
+	if !call.Repeated && reply.Run.TurnID != "" {
+		call.TurnID = reply.Run.TurnID
+	}
+	return call, true, nil
+}
+
+// message is an answer as a tool message: the client's own, or one of ours whose id follows from the call, so that a second
+// request cannot add another.
+func (o *openCalls) message(callID string, a approval.Answer) agui.Message {
+	m := agui.Message{ID: "result:" + callID, Role: agui.RoleTool, Content: agui.Text(textOfPayload(a.Payload)), Error: a.Error}
+	if i := slices.IndexFunc(o.req.Messages, func(m agui.Message) bool { return m.ID == a.MessageID }); i >= 0 && a.MessageID != "" {
+		m = o.req.Messages[i]
+	}
+	if a.Cancelled {
+		m.Content, m.Error = agui.Text("The user did not answer."), "cancelled"
+	}
+	m.ToolCallID = callID
+	return m
+}
+
+// textOfPayload is an answer's payload as a tool's result is written: a text as it is, any other value as JSON.
+func textOfPayload(payload json.RawMessage) string {
+	var text string
+	if json.Unmarshal(payload, &text) == nil && len(payload) > 0 && payload[0] == '"' {
+		return text
+	}
+	return string(payload)
+}
+
+// begins reports whether an answer begins a Turn: the thread is at rest.
+func (o *openCalls) begins() bool { return len(o.taken) > 0 && o.active == nil }
+
+// keep puts the answers that begin no Turn into the transcript, where the agent finds them when its Turn goes on.
+func (o *openCalls) keep(ctx context.Context, runID string) error {
+	if runID == "" {
+		runID = o.runID
+	}
+	for _, m := range o.taken {
+		if _, err := o.insertMessage(ctx, m, runID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sessionOf finds a thread of the caller's by a call that it left open, among those that were used last. It is for an answer
+// that names no thread.
+func (th *thread) sessionOf(ctx context.Context, callID string) (string, error) {
+	sessions, err := th.tx.Sessions(ctx, store.As(th.req.Principal), store.Page{Limit: postedLooks})
+	for _, s := range sessions {
+		rows, err := th.tx.Messages(ctx, store.System(), s.ID, store.Page{Limit: openCallLooks})
+		if err != nil {
+			return "", err
+		}
+		for _, row := range slices.Backward(rows) {
+			if row.Role == agui.RoleUser {
+				break
+			}
+			m, err := decodeMessage(row)
+			if err != nil {
+				return "", err
+			}
+			if slices.ContainsFunc(m.ToolCalls, func(c agui.ToolCall) bool { return c.ID == callID }) {
+				return s.ID, nil
+			}
+		}
+	}
+	return "", err
+}
