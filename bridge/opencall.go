@@ -66,25 +66,34 @@ func (o *openCalls) load(ctx context.Context) error {
 		return nil // it keeps its own conversation, and runs its own tools
 	}
 	o.runID, o.turnID, o.agentID = last.ID, turn.ID, turn.AgentID
-	rows, err := o.tx.Messages(ctx, store.System(), o.session.ID, store.Page{Limit: openCallLooks})
+	said, err := saidSince(ctx, o.tx, o.session.ID)
 	if err != nil {
 		return err
 	}
 	o.results = make(map[string]agui.Message)
-	for _, row := range slices.Backward(rows) {
-		if row.Role == agui.RoleUser {
-			break
-		}
-		m, err := decodeMessage(row)
-		if err != nil {
-			return err
-		}
+	for _, m := range said {
 		if m.Role == agui.RoleTool {
 			o.results[m.ToolCallID] = m
 		}
 		o.calls = append(o.calls, m.ToolCalls...)
 	}
 	return nil
+}
+
+// saidSince are the messages since the newest one of a user, the newest first.
+func saidSince(ctx context.Context, tx store.Tx, sessionID string) (said []agui.Message, err error) {
+	rows, err := tx.Messages(ctx, store.System(), sessionID, store.Page{Limit: openCallLooks})
+	for _, row := range slices.Backward(rows) {
+		if row.Role == agui.RoleUser {
+			break
+		}
+		m, err := decodeMessage(row)
+		if err != nil {
+			return nil, err
+		}
+		said = append(said, m)
+	}
+	return said, err
 }
 
 // take takes an answer that is for no Question; false where it is for no open call either.
@@ -98,6 +107,10 @@ func (o *openCalls) take(ctx context.Context, a approval.Answer) (bool, error) {
 	call, found := o.find(a.QuestionID)
 	if !found {
 		return false, nil
+	}
+	if o.access != nil && !o.access.Write {
+		o.note("question_open", map[string]any{"id": call.ID, "code": approval.NotApprover, "message": "This thread is shared with you, but not to write in it."})
+		return true, nil
 	}
 	m := o.message(call.ID, a)
 	before, has := o.results[call.ID]
@@ -200,18 +213,11 @@ func (o *openCalls) keep(ctx context.Context, runID string) error {
 func (th *thread) sessionOf(ctx context.Context, callID string) (string, error) {
 	sessions, err := th.tx.Sessions(ctx, store.As(th.req.Principal), store.Page{Limit: postedLooks})
 	for _, s := range sessions {
-		rows, err := th.tx.Messages(ctx, store.System(), s.ID, store.Page{Limit: openCallLooks})
+		said, err := saidSince(ctx, th.tx, s.ID)
 		if err != nil {
 			return "", err
 		}
-		for _, row := range slices.Backward(rows) {
-			if row.Role == agui.RoleUser {
-				break
-			}
-			m, err := decodeMessage(row)
-			if err != nil {
-				return "", err
-			}
+		for _, m := range said {
 			if slices.ContainsFunc(m.ToolCalls, func(c agui.ToolCall) bool { return c.ID == callID }) {
 				return s.ID, nil
 			}

@@ -179,6 +179,124 @@ func TestOpenCallIsAnsweredByREST(t *testing.T) {
 	})
 }
 
+// TestOpenCallsOfOneRun: of two open calls each gets its own answer, in one request or one after the other; and one beside an
+// open question waits for that, and is given with its answer.
+func TestOpenCallsOfOneRun(t *testing.T) {
+	onBothDatabases(t, func(t *testing.T, db database) {
+		const twoCalls = `
+{"type":"TOOL_CALL_CHUNK","toolCallId":"a","toolCallName":"pick","delta":"{}"}
+{"type":"TOOL_CALL_CHUNK","toolCallId":"b","toolCallName":"pick","delta":"{}"}`
+		h, peer := withAGUIPeer(t, db.open, func(_ int, in aguiInput) string {
+			switch last := in.Messages[len(in.Messages)-1]; {
+			case last.Content == "two":
+				return aguiBegin + twoCalls + aguiEnd
+			case last.Content == "asks":
+				return aguiBegin + twoCalls + `
+{"type":"RUN_FINISHED","threadId":"$THREAD","runId":"$RUN","outcome":{"type":"interrupt","interrupts":[{"id":"i","reason":"confirmation","message":"Sure?","responseSchema":{"type":"object","properties":{"approved":{"type":"boolean"}}}}]}}`
+			}
+			return aguiBegin + `{"type":"TEXT_MESSAGE_CHUNK","messageId":"m","delta":"Noted."}` + aguiEnd
+		})
+		calls := func(run []frame) (ids []string) {
+			for _, f := range run {
+				if f.field("type") == "TOOL_CALL_START" && f.field("toolCallName") == "pick" {
+					ids = append(ids, f.field("toolCallId"))
+				}
+			}
+			return ids
+		}
+		results := func(call int) string {
+			var list []string
+			for _, m := range peer.call(call).Messages {
+				if m.Role == "tool" {
+					list = append(list, fmt.Sprint(m.ToolCallID, "=", m.Content))
+				}
+			}
+			return strings.Join(list, " ")
+		}
+		message := func(id, answer string) string {
+			return fmt.Sprintf(`{"id":"t-%s","role":"tool","toolCallId":%q,"content":%q}`, id, id, answer)
+		}
+		post := func(thread, run, more string) []frame {
+			return h.open(h.request("POST", "/api/agui/chat", fmt.Sprintf(`{"threadId":%q,"runId":%q,"protocolVersion":"1.0","state":{},"tools":[],"context":[],"forwardedProps":{},%s}`, thread, run, more))).rest()
+		}
+
+		ids := calls(h.chat("both", "R1", "two"))
+		post("both", "R2", `"messages":[`+message(ids[0], "1")+`,`+message(ids[1], "2")+`]`)
+		if got := results(2); got != "a=1 b=2" {
+			t.Errorf("both at once: the agent is given %s", got)
+		}
+		ids = calls(h.chat("each", "R1", "two"))
+		post("each", "R2", `"messages":[`+message(ids[1], "2")+`]`)
+		post("each", "R3", `"messages":[`+message(ids[0], "1")+`]`)
+		if got := results(5); got != "a=1 b=2" {
+			t.Errorf("one after the other: the agent is given %s", got)
+		}
+
+		first := h.chat("asked", "R1", "asks")
+		ids = calls(first)
+		_, question, _ := strings.Cut(typed(first, "RUN_FINISHED").data, `"interrupts":[{"id":"`)
+		question, _, _ = strings.Cut(question, `"`)
+		alone := post("asked", "R2", `"messages":[`+message(ids[0], "1")+`]`)
+		if end := typed(alone, "RUN_FINISHED").data; !strings.Contains(end, question) || len(peer.calls) != 6 {
+			t.Errorf("beside an open question: %s, %d calls", end, len(peer.calls))
+		}
+		post("asked", "R3", `"messages":[`+message(ids[1], "2")+`],"resume":[{"interruptId":"`+question+`","status":"resolved","payload":{"approved":true}}]`)
+		if got := results(7); got != "a=1 b=2" || len(peer.call(7).Resume) != 1 {
+			t.Errorf("with the answer of the question: the agent is given %s and %+v", got, peer.call(7).Resume)
+		}
+	})
+}
+
+// TestOpenCallOfASharedThread: who may only read a thread answers nothing in it, and who may write answers as its owner does.
+func TestOpenCallOfASharedThread(t *testing.T) {
+	t.Parallel()
+	h := newSharing(t)
+	var mu sync.Mutex
+	var given []string
+	web := httptest.NewServer(&aguiPeer{t: t, script: func(_ int, in aguiInput) string {
+		last := in.Messages[len(in.Messages)-1]
+		if last.Role == "tool" {
+			mu.Lock()
+			defer mu.Unlock()
+			given = append(given, fmt.Sprint(last.Content))
+		}
+		return aguiBegin + `{"type":"TOOL_CALL_CHUNK","toolCallId":"c","toolCallName":"pick","delta":"{}"}` + aguiEnd
+	}})
+	t.Cleanup(web.Close)
+	cfg := atHome(t)
+	cfg.ID, cfg.URL, cfg.Protocol = "peer", web.URL+"/agent", httpagent.ProtocolAGUI
+	agent := httpagent.New(cfg)
+	h.agents.Add("peer", agent)
+	t.Cleanup(agent.Close)
+
+	run := h.by("ann", "POST", "/api/agui/chat?agent=peer", inputBody("open", "R1", "hi"))
+	id := typed(stream(t, run.body), "TOOL_CALL_START").field("toolCallId")
+	var thread struct{ SessionID string }
+	if err := json.Unmarshal([]byte(h.by("ann", "GET", "/api/threads/open", "").body), &thread); err != nil {
+		t.Fatal(err)
+	}
+	for who, rights := range map[string]string{"bob": `["read"]`, "dan": `["write"]`} {
+		if made := h.by("ann", "POST", "/api/threads/open/shares", `{"user":"`+who+`","rights":`+rights+`}`); made.status != 201 {
+			t.Fatal(made)
+		}
+	}
+	for _, who := range []string{"bob", "eve", "dan"} {
+		body := fmt.Sprintf(`{"threadId":%q,"runId":"A-%s","protocolVersion":"1.0","state":{},"tools":[],"context":[],"forwardedProps":{},"messages":[{"id":"t-%s","role":"tool","toolCallId":%q,"content":%q}]}`, thread.SessionID, who, who, id, who)
+		got := h.by(who, "POST", "/api/agui/chat", body)
+		if who == "bob" && !strings.Contains(got.body, "not_approver") {
+			t.Errorf("bob, who may read, gets %d %s", got.status, got.body)
+		}
+		if byREST := h.by(who, "POST", "/api/tool_calls/"+id+"/result", `{"result":"x"}`); who != "dan" && byREST.status != 404 {
+			t.Errorf("%s by REST: %d %s", who, byREST.status, byREST.body)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(given) != 1 || given[0] != "dan" {
+		t.Errorf("the agent was given %v", given)
+	}
+}
+
 // TestOpenCallIsOver: what the user says next takes the place of the answer, which comes too late then.
 func TestOpenCallIsOver(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, db database) {
