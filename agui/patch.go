@@ -166,7 +166,7 @@ func ApplyPatch(doc, ops json.RawMessage) (json.RawMessage, error) {
 // operation may grow with the document, that of the tree does not.
 const libraryWork = 1 << 24
 
-// ordinary reports whether the library applies the operation as RFC 6902 says: it finds null where nothing is, takes 1 and
+// ordinary reports whether the library applies the operation as RFC 6902 does: it finds null where nothing is, takes 1 and
 // 1.0 for different, "+1" and "01" for array indexes, and "" for the document itself, which it copies as it was before the
 // patch.
 func (o operation) ordinary() bool {

@@ -159,6 +159,16 @@ func (t *answerTaker) settle(ctx context.Context, g given) error {
 	return nil
 }
 
+// keepToolMessages keeps what the request answers calls with: those that it settled, and open ones beside them.
+func (t *answerTaker) keepToolMessages(ctx context.Context, runID string) error {
+	for _, s := range t.settled {
+		if err := t.keepToolMessage(ctx, s, runID); err != nil {
+			return err
+		}
+	}
+	return t.calls.keep(ctx, runID)
+}
+
 // keepToolMessage keeps the tool message a client answered with as the transcript's
 // result of the call.
 // It is kept under the client's id of it: the client repeats its history with each request, and a message that is

@@ -2,7 +2,6 @@ package bridge
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -168,8 +167,7 @@ func (in *intake) take(ctx context.Context) (Reply, bool, error) {
 		if in.full && in.req.parent == nil {
 			return Reply{}, false, ShuttingDown()
 		}
-		in.fresh = append(in.answers.calls.taken, in.fresh...)
-		in.req.AgentID = cmp.Or(in.req.AgentID, in.answers.calls.agentID)
+		in.answers.calls.begin()
 		return in.takePrompt(ctx)
 	case refuseBusy:
 		return Reply{Session: in.session}, false, fault.New(RefusedRunInProgress, "This thread is still answering. Cancel the run, or wait until it has ended.")
@@ -284,12 +282,7 @@ func (in *intake) takeAnswers(ctx context.Context) (Reply, bool, error) {
 	if err != nil {
 		return Reply{}, false, err
 	}
-	for _, s := range settled {
-		if err := in.answers.keepToolMessage(ctx, s, next.run.ID); err != nil {
-			return Reply{}, false, err
-		}
-	}
-	if err := in.answers.calls.keep(ctx, next.run.ID); err != nil {
+	if err := in.answers.keepToolMessages(ctx, next.run.ID); err != nil {
 		return Reply{}, false, err
 	}
 	if !next.ok { // the Run that asked has not ended yet: it goes on by itself

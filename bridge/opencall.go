@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,13 +9,18 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge/approval"
-	"aqueduct/internal/fault"
 	"aqueduct/store"
 )
 
 // An AG-UI or HTTP agent may end its Run with a call that has no result, of a tool that no client declared: a page of TDesign
 // shows a form for it and sends what the person fills in. Nothing waits for that, so it is no Question. An answer to such a call
 // is a tool message of the client, and begins the next Turn.
+//
+// A Question in its place would hold up the thread: many agents of HTTP never send the results of tools that they run
+// themselves, and their Turns would never be done. So it is the answer that tells the two kinds of calls apart.
+//
+// Two answers at once are taken one after the other, under the lock of the Session's row. The second one finds the first
+// either as the Turn under way, and joins it, or as a result in the transcript.
 
 // openCallLooks bounds the messages of a thread in which an open call is looked for. A call that is still to be answered is
 // among the newest: none is taken from before the newest message of a user.
@@ -45,9 +51,11 @@ type openCalls struct {
 	answered []AnsweredCall
 }
 
-// load reads the calls of the thread; none where its agent cannot be given a result, or is at work.
+// load reads the calls of the thread; none where its agent cannot be given a result, or is at work. The calls of a Run under
+// way are not in the transcript yet, and most of them get their results from the agent.
 func (o *openCalls) load(ctx context.Context) error {
-	if o.read || !o.exists || o.req.JoinOnly || o.session.IsChild() {
+	atWork := o.active != nil && !o.active.Status.Paused()
+	if o.read || !o.exists || o.req.JoinOnly || o.session.IsChild() || atWork {
 		return nil
 	}
 	o.read = true
@@ -148,27 +156,6 @@ func (o *openCalls) find(id string) (call agui.ToolCall, found bool) {
 	return call, found
 }
 
-// AnswerOpenCall answers a call that is no Question, for a client without a chat; found is false where there is none of the id
-// among the caller's threads that were used last.
-func (s *Sessions) AnswerOpenCall(ctx context.Context, who store.Principal, a approval.Answer) (call AnsweredCall, found bool, err error) {
-	_, err = s.cfg.Store.ToolCall(ctx, store.System(), a.QuestionID)
-	if !errors.Is(err, store.ErrNotFound) {
-		return AnsweredCall{}, false, err
-	}
-	reply, err := s.Chat(ctx, ChatRequest{Principal: who, Dialect: DialectV1, Answers: []approval.Answer{a}, Channel: true})
-	if fault.CodeOf(err) == RefusedNothingToDo || err == nil && len(reply.Answered) == 0 {
-		return AnsweredCall{}, false, nil
-	}
-	if err != nil {
-		return AnsweredCall{}, true, err
-	}
-	call = reply.Answered[0]
-	if !call.Repeated && reply.Run.TurnID != "" {
-		call.TurnID = reply.Run.TurnID
-	}
-	return call, true, nil
-}
-
 // message is an answer as a tool message: the client's own, or one of ours whose id follows from the call, so that a second
 // request cannot add another.
 func (o *openCalls) message(callID string, a approval.Answer) agui.Message {
@@ -195,7 +182,14 @@ func textOfPayload(payload json.RawMessage) string {
 // begins reports whether an answer begins a Turn: the thread is at rest.
 func (o *openCalls) begins() bool { return len(o.taken) > 0 && o.active == nil }
 
-// keep puts the answers that begin no Turn into the transcript, where the agent finds them when its Turn goes on.
+// begin has the answers begin the Turn of the request, before the message that came with them, at the agent that made the calls.
+func (o *openCalls) begin() {
+	o.fresh = append(o.taken, o.fresh...)
+	o.req.AgentID = cmp.Or(o.req.AgentID, o.agentID)
+}
+
+// keep puts the answers that begin no Turn, because a Question of the same Run is still open, into the transcript. The agent
+// finds them there when its Turn goes on.
 func (o *openCalls) keep(ctx context.Context, runID string) error {
 	if runID == "" {
 		runID = o.runID
@@ -206,22 +200,4 @@ func (o *openCalls) keep(ctx context.Context, runID string) error {
 		}
 	}
 	return nil
-}
-
-// sessionOf finds a thread of the caller's by a call that it left open, among those that were used last. It is for an answer
-// that names no thread.
-func (th *thread) sessionOf(ctx context.Context, callID string) (string, error) {
-	sessions, err := th.tx.Sessions(ctx, store.As(th.req.Principal), store.Page{Limit: postedLooks})
-	for _, s := range sessions {
-		said, err := saidSince(ctx, th.tx, s.ID)
-		if err != nil {
-			return "", err
-		}
-		for _, m := range said {
-			if slices.ContainsFunc(m.ToolCalls, func(c agui.ToolCall) bool { return c.ID == callID }) {
-				return s.ID, nil
-			}
-		}
-	}
-	return "", err
 }

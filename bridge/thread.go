@@ -114,6 +114,24 @@ func (th *thread) posted(ctx context.Context, who store.Scope) (string, error) {
 	return "", err
 }
 
+// sessionOf finds a thread of the caller's by a call that it left open, among those that were used last. It is for an answer
+// that names no thread.
+func (th *thread) sessionOf(ctx context.Context, callID string) (string, error) {
+	sessions, err := th.tx.Sessions(ctx, store.As(th.req.Principal), store.Page{Limit: postedLooks})
+	for _, s := range sessions {
+		said, err := saidSince(ctx, th.tx, s.ID)
+		if err != nil {
+			return "", err
+		}
+		for _, m := range said {
+			if slices.ContainsFunc(m.ToolCalls, func(c agui.ToolCall) bool { return c.ID == callID }) {
+				return s.ID, nil
+			}
+		}
+	}
+	return "", err
+}
+
 // scope is what the caller sees of the thread: its own rows, or those of one that is shared with it.
 func (th *thread) scope() store.Scope {
 	if th.access != nil {

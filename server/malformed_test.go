@@ -12,7 +12,7 @@ import (
 )
 
 // TestFrameThatCannotBeTakenIsNamed: the trace of a run that failed over a frame of its agent has the frame's position, type and
-// member, and nothing of what it says.
+// member, and none of its values.
 func TestFrameThatCannotBeTakenIsNamed(t *testing.T) {
 	t.Parallel()
 	const secret = "sk-frame-4711"

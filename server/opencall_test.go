@@ -297,7 +297,7 @@ func TestOpenCallOfASharedThread(t *testing.T) {
 	}
 }
 
-// TestOpenCallIsOver: what the user says next takes the place of the answer, which comes too late then.
+// TestOpenCallIsOver: the next message of the user takes the place of the answer, which comes too late then.
 func TestOpenCallIsOver(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, db database) {
 		o := withOpenCalls(t, db)

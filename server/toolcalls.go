@@ -4,6 +4,9 @@
 package server
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
@@ -24,6 +27,7 @@ import (
 type toolCalls struct {
 	approvals *approval.Service
 	sessions  *bridge.Sessions
+	store     store.Store
 	in        *decode.Decoder
 }
 
@@ -48,9 +52,10 @@ func (h *toolCalls) result(c echo.Context, id string) error {
 		return err
 	}
 	// A call that an agent's last Run has left open is no Question: its result begins a Turn, as from a chat client.
-	open, found, err := h.sessions.AnswerOpenCall(ctx, auth.From(ctx).Principal, body.Answer(id))
-	if found || err != nil {
-		return openCallReply(c, open, err)
+	if _, err := h.store.ToolCall(ctx, store.System(), id); errors.Is(err, store.ErrNotFound) {
+		if open, err := h.openCall(ctx, body.Answer(id)); open != nil || err != nil {
+			return openCallReply(c, open, err)
+		}
 	}
 	settled, err := h.approvals.ToolResult(ctx, auth.From(ctx).Principal, id, body.Answer(id))
 	out := answer.ToolCallOf(settled)
@@ -62,16 +67,39 @@ func (h *toolCalls) result(c echo.Context, id string) error {
 	return reply(c, http.StatusOK, out, err)
 }
 
-// openCallReply is the reply for a call that was no Question, in the same shape.
-func openCallReply(c echo.Context, open bridge.AnsweredCall, err error) error {
+// openCall answers a call that is no Question; nil where there is none of the id among the caller's threads that were used
+// last. The client reads the Turn that begins elsewhere than on this response, so the next message does not cancel it as one
+// that no client reads.
+func (h *toolCalls) openCall(ctx context.Context, given approval.Answer) (*bridge.AnsweredCall, error) {
+	reply, err := h.sessions.Chat(ctx, bridge.ChatRequest{
+		Principal: auth.From(ctx).Principal, Dialect: bridge.DialectV1, Answers: []approval.Answer{given}, Channel: true,
+	})
+	if fault.CodeOf(err) == bridge.RefusedNothingToDo || err == nil && len(reply.Answered) == 0 {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	open := reply.Answered[0]
+	if !open.Repeated {
+		open.TurnID = cmp.Or(reply.Run.TurnID, open.TurnID)
+	}
+	return &open, nil
+}
+
+// openCallReply is the reply for a call that was no Question, in the shape of every other.
+func openCallReply(c echo.Context, open *bridge.AnsweredCall, err error) error {
+	if err != nil {
+		return err
+	}
 	out := answer.ToolCall{ToolCallID: open.ID, RunID: open.TurnID, ToolName: open.Name, Status: string(store.ToolSucceeded), Won: !open.Repeated, Repeated: open.Repeated && !open.Differs}
 	if open.Failed {
 		out.Status = string(store.ToolFailed)
 	}
-	if err == nil && open.Differs {
+	if open.Differs {
 		p := problem.Of(fault.New(approval.AlreadyDecided, "This call has its result already."))
 		p.ToolCall = &out
 		return p
 	}
-	return reply(c, http.StatusOK, out, err)
+	return reply(c, http.StatusOK, out, nil)
 }

@@ -47,9 +47,6 @@ func (m aguiMeaning) translate(dst []bridge.Output, f frame) ([]bridge.Output, e
 	return m.Translate(dst, f.data)
 }
 
-// typeOf implements meaning.
-func (m aguiMeaning) typeOf(f frame) string { return aguiagent.TypeOf(f.data) }
-
 // over implements meaning.
 func (m aguiMeaning) over() bool { return m.Ended() }
 

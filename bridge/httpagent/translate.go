@@ -107,9 +107,6 @@ func (t *translator) translate(dst []bridge.Output, f frame) ([]bridge.Output, e
 	return t.unknown(dst, f)
 }
 
-// typeOf implements meaning.
-func (t *translator) typeOf(f frame) string { return f.event }
-
 // over implements meaning.
 func (t *translator) over() bool { return t.ended }
 
@@ -160,14 +157,11 @@ func decode(name string, data []byte, v any) error {
 // missing is the error of a frame without a member that its kind needs.
 func missing(frame, member string) error { return &missingError{frame, member} }
 
-// missingError is an error by which the trace names the member (trace.NewFrameError).
+// missingError is an error by which the trace names the member (malformed).
 type missingError struct{ frame, member string }
 
 // Error implements error.
 func (e *missingError) Error() string { return "frame " + e.frame + ": " + e.member + " is missing" }
-
-// Missing is the member's name; words that explain it may follow.
-func (e *missingError) Missing() string { return e.member }
 
 // delta is a piece of the answer's text.
 // {"text":"Hel"} becomes TEXT_MESSAGE_CONTENT, with START before the first; any other frame ends the message, because

@@ -6,7 +6,6 @@ import (
 	"io"
 
 	"aqueduct/bridge"
-	"aqueduct/bridge/trace"
 	"aqueduct/internal/fault"
 )
 
@@ -28,8 +27,6 @@ const (
 type meaning interface {
 	// translate appends what a frame means. An error is of the frame, and translate is not called again after it.
 	translate(dst []bridge.Output, f frame) ([]bridge.Output, error)
-	// typeOf is the frame's own name of its type.
-	typeOf(f frame) string
 	// over reports whether a frame has ended the answer.
 	over() bool
 	// ends appends what the end of the stream means; nothing where the answer is not complete.
@@ -98,10 +95,7 @@ func (t *turn) translate(frames []frame) (outputs []bridge.Output) {
 		t.frames++
 		var err error
 		if outputs, err = t.means.translate(outputs, f); err != nil {
-			failure := &fault.Error{
-				Code: CodeMalformed, Message: "The agent sent a frame that could not be read.", Cause: trace.NewFrameError(t.frames, t.means.typeOf(f), err),
-			}
-			return append(outputs, bridge.Output{End: &bridge.End{Failure: failure}})
+			return append(outputs, bridge.Output{End: &bridge.End{Failure: malformed(t.frames, f, err)}})
 		}
 		if t.means.over() {
 			break

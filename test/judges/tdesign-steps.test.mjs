@@ -1,5 +1,5 @@
 // The ten steps of TDesign's page about AG-UI, as they stand there (agui/testdata/travel/page.sse), from an agent that speaks
-// AG-UI, in the real TDesign Chat for React and for Vue. "all" plays them in one Run. "ask" stops at step 7, as step 7 says, and
+// AG-UI, in the real TDesign Chat for React and for Vue. "all" plays them in one Run. "ask" stops at step 7 and
 // goes on with the answer that it is called with: no page declares the tool.
 
 import assert from 'node:assert/strict';
