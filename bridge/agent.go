@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	"aqueduct/agui"
 	"aqueduct/bridge/approval"
@@ -101,8 +102,12 @@ type Call struct {
 	Unprompted bool
 }
 
-// Input is the prompt: the newest message of a user. It is an empty one where no message began the Turn.
+// Input is the prompt: the newest message of a user, or the newest tool's result where that has begun the Turn. It is an empty
+// one where no message began the Turn.
 func (c Call) Input() agui.Message {
+	if n := len(c.Prompt); n > 0 && !slices.ContainsFunc(c.Prompt, func(m agui.Message) bool { return m.Role != agui.RoleTool }) {
+		return c.Prompt[n-1]
+	}
 	for i := len(c.Messages) - 1; i >= 0 && !c.Acts; i-- {
 		if c.Messages[i].Role == agui.RoleUser {
 			return c.Messages[i]

@@ -109,7 +109,7 @@ func newIntake(s *Sessions, tx store.Tx, req ChatRequest, last bool) *intake {
 		act:      actFinder{thread: th, cfg: &s.cfg},
 		branches: branchFinder{thread: th, tails: s.tails, agents: s.cfg.Agents},
 		meets:    busyCheck{thread: th, tails: s.tails},
-		answers:  answerTaker{thread: th, approvals: s.approvals},
+		answers:  answerTaker{thread: th, approvals: s.approvals, calls: openCalls{thread: th, agents: s.cfg.Agents}},
 	}
 }
 
@@ -169,6 +169,7 @@ func (in *intake) take(ctx context.Context) (Reply, bool, error) {
 		if in.full && in.req.parent == nil {
 			return Reply{}, false, ShuttingDown()
 		}
+		in.answers.calls.begin()
 		return in.takePrompt(ctx)
 	case refuseBusy:
 		return Reply{Session: in.session}, false, fault.New(RefusedRunInProgress, "This thread is still answering. Cancel the run, or wait until it has ended.")
@@ -270,6 +271,9 @@ func (in *intake) takeAnswers(ctx context.Context) (Reply, bool, error) {
 	}
 	settled := in.answers.settled
 	if len(settled) == 0 {
+		if err := in.answers.calls.keep(ctx, ""); err != nil {
+			return Reply{}, false, err
+		}
 		reply, err := in.replier().join(ctx)
 		return reply, false, err
 	}
@@ -279,10 +283,8 @@ func (in *intake) takeAnswers(ctx context.Context) (Reply, bool, error) {
 	if err != nil {
 		return Reply{}, false, err
 	}
-	for _, s := range settled {
-		if err := in.answers.keepToolMessage(ctx, s, next.run.ID); err != nil {
-			return Reply{}, false, err
-		}
+	if err := in.answers.keepToolMessages(ctx, next.run.ID); err != nil {
+		return Reply{}, false, err
 	}
 	if !next.ok { // the Run that asked has not ended yet: it goes on by itself
 		in.noteStateMissed()

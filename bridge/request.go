@@ -143,6 +143,8 @@ type Reply struct {
 	Notes   []agui.Event
 
 	answering bool // the request answered something
+	// Answered are the calls that the request answered and that were no Questions.
+	Answered []AnsweredCall
 	// Access is what the caller may do with the Session, where it is another user's; nil for its own.
 	Access *store.Access
 

@@ -74,11 +74,14 @@ func (s *runState) on(ev agui.Event) (out []agui.Event) {
 		if !s.shown && !first {
 			out = append(out, s.snapshot())
 		}
-		if err := s.patch(e); err != nil {
+		whole, err := s.patch(e)
+		if err != nil {
 			keys, _ := agui.PatchedKeys(e.Delta)
 			return append(out, s.refuse(err, keys)...)
 		}
-		if first { // a snapshot of its own before this would show nothing
+		// A snapshot of its own before the first would show nothing. A patch may make the state null; readers get {}, as for a
+		// snapshot that is null.
+		if first || whole && isEmptyObject(s.doc.JSON()) {
 			ev = &agui.StateSnapshot{Sub: e.Sub, Snapshot: s.json()}
 		}
 	}
@@ -95,7 +98,8 @@ func (s *runState) replayed(ev agui.Event) error {
 		return err
 	case *agui.StateDelta:
 		s.shown = true
-		return s.patch(e)
+		_, err := s.patch(e)
+		return err
 	}
 	return nil
 }
@@ -126,7 +130,8 @@ func (s *runState) replace(e *agui.StateSnapshot) (agui.Event, error) {
 
 // The values from before are taken key by key, since copying the whole document for each delta would cost as much as
 // the state is large.
-func (s *runState) patch(e *agui.StateDelta) error {
+// whole reports that the patch names the whole document.
+func (s *runState) patch(e *agui.StateDelta) (whole bool, err error) {
 	keys, whole := agui.PatchedKeys(e.Delta)
 	if whole {
 		before, err := agui.NewStateDoc(s.doc.JSON())
@@ -136,19 +141,19 @@ func (s *runState) patch(e *agui.StateDelta) error {
 		if err == nil {
 			s.changes.between(before, s.doc)
 		}
-		return err
+		return true, err
 	}
 	before := make([]json.RawMessage, len(keys))
 	for i, key := range keys {
 		before[i] = s.doc.Key(key)
 	}
 	if err := s.doc.Patch(e.Delta); err != nil {
-		return err
+		return false, err
 	}
 	for i, key := range keys {
 		s.changes.note(key, before[i], s.doc.Key(key))
 	}
-	return nil
+	return false, nil
 }
 
 // refuse warns of an Agent's change that was not taken, and shows the state as it is. Until the next change that applies,

@@ -65,6 +65,11 @@ func (th *thread) find(ctx context.Context) error {
 				return err
 			}
 		}
+		if id == "" && th.req.ThreadID == "" {
+			if id, err = th.sessionOf(ctx, a.QuestionID); err != nil {
+				return err
+			}
+		}
 	}
 	if id == "" && th.req.ThreadID == "" && th.req.After > 0 {
 		var err error
@@ -127,6 +132,24 @@ func (th *thread) posted(ctx context.Context, who store.Scope) (string, error) {
 		}
 		if slices.ContainsFunc(runs, func(r store.Run) bool { return bytes.Equal(r.BodyHash, th.req.BodyHash) }) {
 			return s.ID, nil
+		}
+	}
+	return "", err
+}
+
+// sessionOf finds a thread of the caller's by a call that it left open, among those that were used last. It is for an answer
+// that names no thread.
+func (th *thread) sessionOf(ctx context.Context, callID string) (string, error) {
+	sessions, err := th.tx.Sessions(ctx, store.As(th.req.Principal), store.Page{Limit: postedLooks})
+	for _, s := range sessions {
+		said, err := saidSince(ctx, th.tx, s.ID)
+		if err != nil {
+			return "", err
+		}
+		for _, m := range said {
+			if slices.ContainsFunc(m.ToolCalls, func(c agui.ToolCall) bool { return c.ID == callID }) {
+				return s.ID, nil
+			}
 		}
 	}
 	return "", err

@@ -5,7 +5,7 @@ type verdict int
 
 const (
 	takeJoin    verdict = iota // nothing new, or only what is settled already
-	takeAnswer                 // names an open Question
+	takeAnswer                 // names an open Question, or beside one an open call
 	takePrompt                 // a new message, and no response tails what is under way, or it may queue; a Turn without a message
 	refuseBusy                 // a new message while a Turn runs that a response tails
 	refuseEmpty                // nothing usable
@@ -32,6 +32,10 @@ func (in *intake) verdict() verdict {
 	case in.req.JoinOnly:
 		return refuseEmpty
 	case len(in.answers.given) > 0:
+		return takeAnswer
+	case in.answers.calls.begins():
+		return takePrompt
+	case len(in.answers.calls.taken) > 0:
 		return takeAnswer
 	case len(in.req.Answers) > 0 && in.exists && (len(in.fresh) == 0 || in.active != nil || in.req.Dialect == DialectTDesign):
 		return takeJoin // settled or unknown Questions: named in the notes

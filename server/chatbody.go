@@ -192,6 +192,7 @@ func (a *chatInput) readTDesign(body []byte) error {
 		}
 		a.req.Messages = []agui.Message{{ID: uuid.NewString(), Role: agui.RoleUser, Content: content}}
 	}
+	a.req.Tools = page.Tools
 	if page.Answer != nil {
 		a.req.Answers, a.answers = []approval.Answer{pageAnswer(page.Answer)}, true
 	}

@@ -188,12 +188,12 @@ func nameOf(name string) string {
 	return name[:min(len(name), maxName)]
 }
 
-// Prompted is the transcript and the prompt in OpenAI's form, as JSON. The prompt is a user's message
-// (bridge.Call.Input), which always becomes exactly one.
+// Prompted is the transcript and the prompt in OpenAI's form, as JSON. The prompt is a user's message or a tool's result
+// (bridge.Call.Input), which always become exactly one.
 func Prompted(messages []agui.Message, prompt agui.Message) (list, input json.RawMessage, err error) {
 	if list, err = json.Marshal(Conversation(messages)); err != nil {
 		return nil, nil, err
 	}
-	input, err = json.Marshal(Conversation([]agui.Message{prompt})[0])
+	input, err = json.Marshal(Page([]agui.Message{prompt})[0])
 	return list, input, err
 }

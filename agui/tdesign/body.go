@@ -24,6 +24,10 @@ type Body struct {
 	Files []agui.ContentPart
 	// Regenerate is whether a prompt that was sent before is to be answered again; nil: the page left it out.
 	Regenerate *bool
+	// Tools are those that the page runs, as a RunAgentInput declares them.
+	Tools []agui.Tool
+
+	tools json.RawMessage // as they came
 }
 
 // Answer is an answered tool call.
@@ -46,6 +50,13 @@ func DecodeBody(body []byte) (*Body, error) {
 	if err := agui.EachMember(body, b.member); err != nil {
 		return nil, err
 	}
+	if b.tools != nil {
+		in, err := agui.DecodeInput(append(append([]byte(`{"tools":`), b.tools...), '}'))
+		if err != nil {
+			return nil, err
+		}
+		b.Tools = in.Tools
+	}
 	return b, nil
 }
 
@@ -65,6 +76,8 @@ func (b *Body) member(key, val []byte) error {
 		if err := json.Unmarshal(val, &b.Regenerate); err != nil {
 			return &agui.InputError{Path: "/regenerate", Reason: "must be a boolean"}
 		}
+	case "tools":
+		b.tools = val
 	case "attachments":
 		return b.files(val)
 	case "forwardedProps":

@@ -75,7 +75,7 @@ func (d *dialect) translate(ev agui.Event, event []byte) {
 	case *agui.TextMessageEnd:
 		d.text.end(out, e.MessageID, event)
 	case *agui.ReasoningStart:
-		d.thinkingStart()
+		d.thinkingStart(e)
 	case *agui.ReasoningMessageStart:
 		d.thoughtStart()
 	case *agui.ReasoningMessageContent:
@@ -157,16 +157,16 @@ func (d *dialect) textContent(e *agui.TextMessageContent, event []byte) {
 
 // thinkingStart opens the block, unless it is open: TDesign has one, and spans that overlap share
 // it.
-func (d *dialect) thinkingStart() {
+func (d *dialect) thinkingStart(e *agui.ReasoningStart) {
 	if !d.thinking.open {
 		d.newBlock()
-		d.thinking.start(&d.out)
+		d.thinking.start(&d.out, e)
 	}
 }
 
 // thoughtStart begins a thought, and the block around it when the agent has sent none.
 func (d *dialect) thoughtStart() {
-	d.thinkingStart()
+	d.thinkingStart(new(agui.ReasoningStart))
 	d.thinking.startMessage(&d.out)
 }
 

@@ -1,5 +1,6 @@
 // This file reads an event of the agent as the official clients do, where package agui, which reads logs too, is stricter or
-// less strict than they are. test/aguiagents/streams.test.mjs asks the clients.
+// less strict than they are. test/aguiagents/streams.test.mjs asks the clients. Back ends of TDesign's page about AG-UI send
+// results without a messageId: they have a stand-in too.
 
 package aguiagent
 
@@ -30,6 +31,10 @@ func decode(data []byte) (agui.Event, error) {
 	ev, err := agui.Decode(data)
 	if in, ok := errors.AsType[*agui.InputError](err); ok && in.Reason == "is required" && bytes.Contains(data, []byte(`""`)) {
 		ev, err = agui.Decode(standIn(data))
+	}
+	if in, ok := errors.AsType[*agui.InputError](err); ok && in.Path == "/messageId" && agui.TypeIn(data) == agui.TypeToolCallResult {
+		id, _ := json.Marshal(noID) // a string always encodes
+		ev, err = agui.Decode(withMember(data, "messageId", id))
 	}
 	if err != nil {
 		return nil, err

@@ -95,9 +95,6 @@ func (e *RefusedError) Sentence() string {
 
 // Translate appends what the data of one SSE event means. An error is a [*RefusedError], and the Translator must not be used
 // after it.
-//
-// An event of a type that is not known, which a later version of AG-UI may have, becomes RAW: every client takes that, and
-// clients before 1.0 end at a type that they do not know.
 func (t *Translator) Translate(dst []bridge.Output, data []byte) ([]bridge.Output, error) {
 	if bytes.Equal(data, doneText) {
 		return t.End(dst), nil

@@ -169,7 +169,13 @@ func decode(name string, data []byte, v any) error {
 }
 
 // missing is the error of a frame without a member that its kind needs.
-func missing(frame, member string) error { return fmt.Errorf("frame %s: %s is missing", frame, member) }
+func missing(frame, member string) error { return &missingError{frame, member} }
+
+// missingError is an error by which the trace names the member (malformed).
+type missingError struct{ frame, member string }
+
+// Error implements error.
+func (e *missingError) Error() string { return "frame " + e.frame + ": " + e.member + " is missing" }
 
 // delta is a piece of the answer's text.
 // {"text":"Hel"} becomes TEXT_MESSAGE_CONTENT, with START before the first; any other frame ends the message, because

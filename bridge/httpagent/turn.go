@@ -6,7 +6,6 @@ import (
 	"io"
 
 	"aqueduct/bridge"
-	"aqueduct/bridge/aguiagent"
 	"aqueduct/bridge/approval"
 	"aqueduct/internal/fault"
 )
@@ -56,6 +55,7 @@ type turn struct {
 	body   io.ReadCloser
 	reader *frameReader
 	means  meaning
+	frames int // that were read
 }
 
 var _ bridge.Pauser = (*turn)(nil) // the bridge finds it by type assertion
@@ -107,13 +107,10 @@ func (t *turn) Next(context.Context) ([]bridge.Output, error) {
 // before a malformed one mean is kept, and the End comes behind it.
 func (t *turn) translate(frames []frame) (outputs []bridge.Output) {
 	for _, f := range frames {
+		t.frames++
 		var err error
 		if outputs, err = t.means.translate(outputs, f); err != nil {
-			failure := &fault.Error{Code: CodeMalformed, Message: "The agent sent a frame that could not be read.", Cause: err}
-			if refused, ok := errors.AsType[*aguiagent.RefusedError](err); ok {
-				failure.Message = refused.Sentence()
-			}
-			return append(outputs, bridge.Output{End: &bridge.End{Failure: failure}})
+			return append(outputs, bridge.Output{End: &bridge.End{Failure: malformed(t.frames, f, err)}})
 		}
 		if t.means.over() {
 			t.over = true
