@@ -1,6 +1,6 @@
 // This file turns the events of the agent into Outputs. An event goes this way: decoded, what 1.0 does not know is
 // set apart (apart.go), what is between two calls of the agent's model is left out (goesOn), the grammar makes it
-// legal, and it is shown under our ids (names.go). The end of the run and a MESSAGES_SNAPSHOT have files of their
+// legal, characters that two deltas share are joined, and it is shown under our ids (names.go). The end of the run and a MESSAGES_SNAPSHOT have files of their
 // own.
 
 package aguiagent
@@ -35,7 +35,9 @@ type Translator struct {
 	usage    []agui.TokenUsage // of such
 	ended    bool
 
-	admitted []agui.Event // those of one call of Translate; kept for its memory
+	halves agui.Halves // joins characters that the agent cut in two
+
+	admitted, whole []agui.Event // those of one call of Translate; kept for their memory
 }
 
 // newTranslator makes a Translator for a run that is given the history, under the agent's ids, and the tools of the client.
@@ -86,7 +88,14 @@ func (t *Translator) Translate(dst []bridge.Output, data []byte) ([]bridge.Outpu
 	if t.admitted, err = t.grammar.Admit(t.admitted[:0], ev); err != nil {
 		return dst, err
 	}
+	t.whole = t.whole[:0]
 	for _, ev := range t.admitted {
+		if _, ok := ev.(*agui.RunError); ok { // ends what is open without an END
+			t.whole = t.halves.Flush(t.whole)
+		}
+		t.whole = t.halves.Join(t.whole, ev)
+	}
+	for _, ev := range t.whole {
 		dst = t.admit(dst, ev)
 	}
 	return dst, nil

@@ -8,6 +8,7 @@ import (
 	"aqueduct/agui"
 	"aqueduct/bridge"
 	"aqueduct/bridge/approval"
+	"aqueduct/internal/jsontext"
 )
 
 // state is the contract's progress frame (§6.2). A frame that names a step becomes a STEP event; any other becomes the
@@ -78,7 +79,7 @@ func (t *translator) toolCall(dst []bridge.Output, data []byte) ([]bridge.Output
 func (t *translator) toolCallPart(dst []bridge.Output, f frame) ([]bridge.Output, error) {
 	var body struct {
 		ID, Name string
-		Delta    *string
+		Delta    *jsontext.Fragment
 	}
 	if err := decode(f.event, f.data, &body); err != nil {
 		return dst, err
@@ -97,7 +98,7 @@ func (t *translator) toolCallPart(dst []bridge.Output, f frame) ([]bridge.Output
 	case body.Delta == nil:
 		return dst, missing(f.event, "delta")
 	}
-	return event(dst, &agui.ToolCallArgs{ToolCallID: id, Delta: *body.Delta}), nil
+	return event(dst, &agui.ToolCallArgs{ToolCallID: id, Delta: string(*body.Delta)}), nil
 }
 
 // shownTool prefixes a tool with the reserved name of permission cards: a page would take its call for a Question of ours,
