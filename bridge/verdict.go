@@ -1,5 +1,12 @@
 package bridge
 
+import (
+	"encoding/json"
+	"slices"
+
+	"aqueduct/agui"
+)
+
 // verdict is the row of the table a request falls under.
 type verdict int
 
@@ -20,6 +27,16 @@ func (in *intake) queues() bool {
 	return mode == OnBusyQueue && in.branches.branch == nil && in.meets.under.queued < maxQueued
 }
 
+// saysNothing reports whether what is new are messages with nothing in them, which no Agent is sent, and nothing beside them is
+// for the Agent.
+func (in *intake) saysNothing() bool {
+	var props map[string]json.RawMessage
+	_ = json.Unmarshal(in.req.Props, &props) // another form is none
+	return len(in.fresh) > 0 && len(props) == 0 && !slices.ContainsFunc(in.fresh, saysSomething)
+}
+
+func saysSomething(m agui.Message) bool { return !m.Content.Blank() || len(m.ToolCalls) > 0 }
+
 // The cases are in order of precedence. Nothing else of the request is looked at: what they test was found before
 // (load, branches, meets).
 // meets is loaded only where the body would begin a Turn beside one that is under way. In all other cases it is zero
@@ -33,6 +50,10 @@ func (in *intake) verdict() verdict {
 		return refuseEmpty
 	case len(in.answers.given) > 0:
 		return takeAnswer
+	case in.saysNothing() && len(in.req.Answers) > 0 && in.exists:
+		return takeJoin
+	case in.saysNothing():
+		return refuseEmpty
 	case len(in.req.Answers) > 0 && in.exists && (len(in.fresh) == 0 || in.active != nil || in.req.Dialect == DialectTDesign):
 		return takeJoin // settled or unknown Questions: named in the notes
 	case starts && in.active != nil && in.req.Task != nil:

@@ -16,6 +16,7 @@ import (
 type rawPeer struct {
 	t      *testing.T
 	stream func(call int, body []byte) string
+	hold   bool // its answers do not end by themselves
 
 	mu     sync.Mutex
 	bodies [][]byte
@@ -37,6 +38,10 @@ func (p *rawPeer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mu.Unlock()
 	w.Header().Set("Content-Type", "text/event-stream")
 	_, _ = io.WriteString(w, p.stream(n, body))
+	if p.hold {
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}
 }
 
 // body is what the agent was sent with its nth call.
@@ -55,14 +60,15 @@ type road struct {
 	name     string
 	protocol httpagent.Protocol
 	form     httpagent.Messages
+	model    bool // the agent is the assistant of --model: the peer is the model's server
 }
 
 // roads are the ways of agents that are called over HTTP.
 func roads() []road {
 	return []road{
-		{"AG-UI", httpagent.ProtocolAGUI, ""},
-		{"HTTP", httpagent.ProtocolInvoke, httpagent.MessagesAGUI},
-		{"OpenAI form", httpagent.ProtocolInvoke, httpagent.MessagesOpenAI},
+		{name: "AG-UI", protocol: httpagent.ProtocolAGUI},
+		{name: "HTTP", protocol: httpagent.ProtocolInvoke, form: httpagent.MessagesAGUI},
+		{name: "OpenAI form", protocol: httpagent.ProtocolInvoke, form: httpagent.MessagesOpenAI},
 	}
 }
 
@@ -70,16 +76,22 @@ func roads() []road {
 func (r road) at(t *testing.T, p plan, stream func(call int, body []byte) string) (*env, *rawPeer) {
 	t.Helper()
 	peer := &rawPeer{t: t, stream: stream}
-	web := httptest.NewServer(peer)
-	t.Cleanup(web.Close)
 	h := newEnvWith(t, saysN(1), p)
-	cfg := atHome(t)
+	r.join(h, peer)
+	return h, peer
+}
+
+// join makes the peer the server's agent.
+func (r road) join(h *env, peer http.Handler) {
+	h.t.Helper()
+	web := httptest.NewServer(peer)
+	h.t.Cleanup(web.Close)
+	cfg := atHome(h.t)
 	cfg.ID, cfg.URL, cfg.Protocol, cfg.Messages = "peer", web.URL, r.protocol, r.form
 	agent := httpagent.New(cfg)
 	h.agents.Add("peer", agent)
 	h.agents.SetDefault("peer")
-	t.Cleanup(agent.Close)
-	return h, peer
+	h.t.Cleanup(agent.Close)
 }
 
 // aguiStream is a stream of AG-UI with these events, of which none has a line break.

@@ -65,9 +65,6 @@ func (h *historian) message(m agui.Message) (agui.Message, bool) {
 	if m.EncryptedValue != "" && m.EncryptedValueType == "" {
 		m.EncryptedValueType = kind
 	}
-	if len(m.ToolCalls) > 0 && !m.Content.Absent && m.Content.Parts == nil && m.Content.Text == "" {
-		m.Content.Absent = true // providers refuse an empty text beside calls
-	}
 	if theirs := ids.MessageID; theirs != "" && h.isTheirs(m) && !h.messages[theirs] {
 		m.ID = theirs
 		h.names.messages[theirs] = ours
@@ -92,6 +89,7 @@ func (h *historian) toolCalls(m agui.Message) []agui.ToolCall {
 			h.hidden[c.ID] = true
 			continue
 		}
+		c.Function.Name = ownTool(c.Function.Name)
 		ids, kind, rest := restore(c.Metadata)
 		c.Metadata = rest
 		if c.EncryptedValue != "" && c.EncryptedValueType == "" {

@@ -33,6 +33,8 @@ type names struct {
 	calls    map[string]string // the newest of each
 	taken    map[string]bool   // our ids of calls, those of the history
 	thoughts map[string]bool   // reasoning messages of this run, by the agent's id
+
+	functions agui.FunctionNames // under which the agent has the tools
 }
 
 // newNames makes the names of one run. A Turn's id is a UUID; one of any other form gets a space of its own all the

@@ -22,7 +22,7 @@ func (n *names) event(ev agui.Event) agui.Event {
 		e.Sub, e.MessageID = n.lane(e.Sub), n.message(e.MessageID)
 	case *agui.ToolCallStart:
 		e.Sub, e.Metadata = n.lane(e.Sub), annotate(e.Metadata, own{ToolCallID: e.ToolCallID})
-		e.ToolCallID, e.ToolCallName = n.newCall(e.ToolCallID), shownTool(e.ToolCallName)
+		e.ToolCallID, e.ToolCallName = n.newCall(e.ToolCallID), shownTool(n.functions.Own(e.ToolCallName))
 		if e.ParentMessageID != "" {
 			e.ParentMessageID = n.message(e.ParentMessageID)
 		}

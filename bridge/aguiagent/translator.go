@@ -47,7 +47,7 @@ func newTranslator(n names, runID string, history []agui.Message, tools []agui.T
 		tools: make(map[string]bool, len(tools)), repeated: make(map[string]bool), voices: make(map[string]bool), typed: make(map[string]bool),
 	}
 	for _, tool := range tools {
-		t.tools[tool.Name] = true
+		t.tools[tool.Name], t.tools[n.functions.Own(tool.Name)] = true, true // an agent may know it by either
 	}
 	for i := range history {
 		t.given[history[i].ID] = history[i].Content.String()
@@ -187,7 +187,7 @@ func (t *Translator) repeats(ev agui.Event) bool {
 	switch e := ev.(type) {
 	case *agui.ToolCallStart:
 		call, known := t.fold.Call(e.ToolCallID)
-		again := known && t.pending.isGiven(e.ToolCallID) && ownTool(call.Function.Name) == e.ToolCallName
+		again := known && t.pending.isGiven(e.ToolCallID) && call.Function.Name == e.ToolCallName
 		t.repeated[e.ToolCallID] = again
 		return again
 	case *agui.ToolCallArgs:

@@ -35,8 +35,10 @@ func (a *Agent) request(call bridge.Call, answers []approval.Delivery) (request,
 		made := aguiagent.Prompt(call, answers)
 		return request{a.cfg.URL, made.Body, aguiMeaning{made.Translator}}, nil
 	}
-	body, err := bodyOf(call, answers, a.cfg.Messages)
-	return request{a.cfg.URL + "/invoke", body, newTranslator(call.TurnID, newID)}, err
+	body, names, err := bodyOf(call, answers, a.cfg.Messages)
+	meaning := newTranslator(call.TurnID, newID)
+	meaning.names = names
+	return request{a.cfg.URL + "/invoke", body, meaning}, err
 }
 
 // aguiMeaning is the meaning of AG-UI's streams, whose events are named in their data.
