@@ -144,10 +144,13 @@ func (t *Translator) more(m, have *agui.Message) (rest string, ok bool) {
 	return strings.CutPrefix(m.Content.String(), have.Content.String())
 }
 
+// LeftOut stands in an event for bytes that its reader left out, because they are what the agent was sent.
+const LeftOut = "[left out]"
+
 // rewrites reports whether a message has another content than was shown. Some agents use the ids of an earlier run again: what
 // stands there of the earlier message is no change of this one.
 func (t *Translator) rewrites(m, have *agui.Message) bool {
-	if m.Content.Absent || string(m.Content.AppendJSON(nil)) == string(have.Content.AppendJSON(nil)) {
+	if m.Content.Absent || strings.Contains(m.Content.String(), LeftOut) || string(m.Content.AppendJSON(nil)) == string(have.Content.AppendJSON(nil)) {
 		return false
 	}
 	before, used := t.given[m.ID]

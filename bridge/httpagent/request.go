@@ -92,6 +92,9 @@ func (a *Agent) call(ctx context.Context, call bridge.Call, answers []approval.D
 	}
 	t.resumable = resp.Header.Get(resumableHeader) == "true"
 	t.reader = newFrameReader(resp.Body, a.cfg.Limits.FrameBytes)
+	if a.cfg.Protocol == ProtocolAGUI {
+		t.reader.echo = new(squeezer)
+	}
 	t.limits.received() // the headers: from here on the idle timeout counts in place of the first byte's
 	return t, nil
 }
