@@ -20,7 +20,7 @@ type Fitted struct {
 // Fit fits a history and tools to what the APIs of models refuse:
 //
 //	a call              has a name that fits (FunctionNames) and a JSON object as its arguments
-//	its result          comes directly behind it; a call without one gets one that reports it (NoResult)
+//	its result          comes directly after it; a call without one gets one that reports it (NoResult)
 //	a result            without a call is left out; of two for one call the newer counts
 //	a message           without text, parts and calls is left out, and so is an empty text among other parts
 //	an activity         is left out: people alone see it
@@ -100,7 +100,7 @@ func pairResults(messages []Message) map[int][]int {
 	return results
 }
 
-// fitMessage fits a message; false for one that is not sent, or that is sent behind its call.
+// fitMessage fits a message; false for one that is not sent, or that is sent after its call.
 func fitMessage(m Message, names *FunctionNames) (Message, bool) {
 	switch m.Role {
 	case RoleActivity, RoleTool:

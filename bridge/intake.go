@@ -295,7 +295,7 @@ func (in *intake) takeAnswers(ctx context.Context) (Reply, bool, error) {
 	reply.Join = next.run.BodyHash == nil // another client has reserved it already
 	// Clients that answer and prompt in one body exist: the message becomes a Turn behind the one that goes on, and
 	// the response gives both.
-	if slices.ContainsFunc(in.fresh, saysSomething) {
+	if slices.ContainsFunc(in.fresh, hasContent) {
 		in.profile = withoutClient(in.profile) // its state is in the Run before
 		then, err := in.prompter().queueTurn(ctx, "")
 		if err != nil {

@@ -27,15 +27,15 @@ func (in *intake) queues() bool {
 	return mode == OnBusyQueue && in.branches.branch == nil && in.meets.under.queued < maxQueued
 }
 
-// saysNothing reports whether what is new are messages with nothing in them, which no Agent is sent, and nothing beside them is
-// for the Agent.
-func (in *intake) saysNothing() bool {
+// empty reports whether all new messages are empty, so that no Agent is sent them, and the body has no forwarded props
+// either.
+func (in *intake) empty() bool {
 	var props map[string]json.RawMessage
 	_ = json.Unmarshal(in.req.Props, &props) // another form is none
-	return len(in.fresh) > 0 && len(props) == 0 && !slices.ContainsFunc(in.fresh, saysSomething)
+	return len(in.fresh) > 0 && len(props) == 0 && !slices.ContainsFunc(in.fresh, hasContent)
 }
 
-func saysSomething(m agui.Message) bool { return !m.Content.Blank() || len(m.ToolCalls) > 0 }
+func hasContent(m agui.Message) bool { return !m.Content.Blank() || len(m.ToolCalls) > 0 }
 
 // The cases are in order of precedence. Nothing else of the request is looked at: what they test was found before
 // (load, branches, meets).
@@ -50,9 +50,9 @@ func (in *intake) verdict() verdict {
 		return refuseEmpty
 	case len(in.answers.given) > 0:
 		return takeAnswer
-	case in.saysNothing() && len(in.req.Answers) > 0 && in.exists:
+	case in.empty() && len(in.req.Answers) > 0 && in.exists:
 		return takeJoin
-	case in.saysNothing():
+	case in.empty():
 		return refuseEmpty
 	case len(in.req.Answers) > 0 && in.exists && (len(in.fresh) == 0 || in.active != nil || in.req.Dialect == DialectTDesign):
 		return takeJoin // settled or unknown Questions: named in the notes

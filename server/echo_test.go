@@ -32,7 +32,7 @@ func TestAgentEchoesWhatItIsSent(t *testing.T) {
 		), `data: {"type":"RUN_STARTED","threadId":"t","runId":"r"}`+"\n\n", "", 1)
 	})
 	for n := 1; n <= 4; n++ {
-		c := &talk{h: h, thread: "T", runs: n} // says what is new alone
+		c := &talk{h: h, thread: "T", runs: n} // sends only what is new
 		got := c.send(pictureMessage(fmt.Sprint("u", n), picture(n, 2<<20)))
 		if end := got[len(got)-1]; !strings.Contains(end.data, "RUN_FINISHED") {
 			t.Fatalf("after %d pictures the run ends with %.300s", n, end.data)

@@ -14,7 +14,7 @@ import (
 	"aqueduct/server/llmproxy"
 )
 
-// fitted is a Turn after which a provider would refuse the history as it stands.
+// fitted is a Turn after which a provider would refuse the history as it is.
 type fitted struct {
 	name   string
 	events []string // of the agent
@@ -292,7 +292,7 @@ func adaptedContent(t *testing.T, content json.RawMessage) any {
 var fitName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
 // TestToolNamesAreMappedBack: tools of a page whose names no model's API takes go to the agent under names that fit, each
-// under another one, and its calls reach the page under its own names, whichever of the two the agent says.
+// under another one, and its calls reach the page under its own names, whichever of the two the agent uses.
 func TestToolNamesAreMappedBack(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("n", 70)

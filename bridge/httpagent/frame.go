@@ -38,7 +38,7 @@ type frameReader struct {
 	skipLF     bool // the last line ended in CR
 	begun      bool // the byte order mark has been looked for
 
-	// echo, where it is set, leaves out of a line past the limit what the agent was sent; squeezing is that it does.
+	// echo leaves out of a line past the limit what the agent was sent, and squeezing is set while it does; nil leaves out nothing.
 	echo      *squeezer
 	squeezing bool
 
@@ -90,10 +90,10 @@ func (f *frameReader) fill() error {
 	return err
 }
 
-// squeeze makes a line past the limit shorter, and goes on to do so until its end. It returns false where that cannot be
-// done, or is of no use any more.
+// squeeze leaves out of a line past the limit what the agent was sent, until the line ends. It returns false where the frame
+// has several lines, or where the rest of the line is still past the limit.
 func (f *frameReader) squeeze() bool {
-	if f.echo == nil || f.squeezing || f.inData { // a frame of many lines is none of an echo: no framework writes JSON so
+	if f.echo == nil || f.squeezing || f.inData {
 		return false
 	}
 	*f.echo, f.squeezing = squeezer{}, true
@@ -102,7 +102,7 @@ func (f *frameReader) squeeze() bool {
 	return f.end <= f.limit
 }
 
-// took takes in the bytes that a read has put behind the end.
+// took takes in the bytes that a read has put after the end.
 func (f *frameReader) took(n int) {
 	from, to := f.end, f.end+n
 	if !f.squeezing {

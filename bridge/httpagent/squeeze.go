@@ -27,7 +27,7 @@ type squeezer struct {
 	read             int        // bytes in all
 }
 
-// memberName is as much of a string as tells the members apart that count here.
+// memberName is the beginning of a string, by which the members that count here differ.
 type memberName struct {
 	text [16]byte
 	size int

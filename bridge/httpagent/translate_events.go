@@ -69,7 +69,7 @@ func (t *translator) toolCall(dst []bridge.Output, data []byte) ([]bridge.Output
 	}
 	id := t.newCall(body.ID)
 	return event(dst,
-		&agui.ToolCallStart{ToolCallID: id, ToolCallName: t.shownTool(body.Name), ParentMessageID: t.parent},
+		&agui.ToolCallStart{ToolCallID: id, ToolCallName: shownTool(t.names.Own(body.Name)), ParentMessageID: t.parent},
 		&agui.ToolCallArgs{ToolCallID: id, Delta: string(body.Args)},
 		&agui.ToolCallEnd{ToolCallID: id}), nil
 }
@@ -92,7 +92,7 @@ func (t *translator) toolCallPart(dst []bridge.Output, f frame) ([]bridge.Output
 	case f.event == frameToolCallStart && body.Name == "":
 		return dst, missing(f.event, "name")
 	case f.event == frameToolCallStart:
-		return event(dst, &agui.ToolCallStart{ToolCallID: t.newCall(body.ID), ToolCallName: t.shownTool(body.Name), ParentMessageID: t.parent}), nil
+		return event(dst, &agui.ToolCallStart{ToolCallID: t.newCall(body.ID), ToolCallName: shownTool(t.names.Own(body.Name)), ParentMessageID: t.parent}), nil
 	case f.event == frameToolCallEnd:
 		return event(dst, &agui.ToolCallEnd{ToolCallID: id}), nil
 	case body.Delta == nil:
@@ -103,8 +103,7 @@ func (t *translator) toolCallPart(dst []bridge.Output, f frame) ([]bridge.Output
 
 // shownTool prefixes a tool with the reserved name of permission cards: a page would take its call for a Question of ours,
 // and show buttons for it.
-func (t *translator) shownTool(name string) string {
-	name = t.names.Own(name)
+func shownTool(name string) string {
 	if name == approval.PermissionTool {
 		return "agent." + name
 	}

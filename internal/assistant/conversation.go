@@ -73,8 +73,8 @@ func (b *toolbox) conversation(messages []json.RawMessage, answers []answer) []j
 	return list
 }
 
-// endedHere stands where the model did not say anything to the last result: Mistral's API takes no other message than an
-// assistant's behind a tool's.
+// endedHere is the answer to a result that the model did not answer: Mistral's API takes only an assistant's message after
+// a tool's.
 const endedHere = "(The answer ended here.)"
 
 // join makes one message of two of one speaker, which DeepSeek's reasoner and Gemini want to alternate. A call stays in front

@@ -25,7 +25,7 @@ func Name(name string) string {
 }
 
 // Object is the arguments of a call as the text of a JSON object. Some models write nothing or null for no arguments, or
-// encode an object twice; a text that was cut means nothing any more, and any other value stands in an object.
+// encode an object twice; a text that was cut is no JSON and becomes {}, and any other value becomes a member.
 func Object(arguments string) string {
 	text := strings.TrimSpace(arguments)
 	switch {

@@ -17,7 +17,7 @@ var geminiName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}$`)
 //   - "contents.parts must not be empty." and "Unable to submit request because it must have a text parameter"
 //   - "Duplicate function declaration found" and "parameters.properties[a].items: missing field"
 func Gemini(body []byte) error {
-	if err := OpenAI(body); err != nil { // as many results as calls, and directly behind them
+	if err := OpenAI(body); err != nil { // as many results as calls, and directly after them
 		return err
 	}
 	request, messages, err := read(body, "messages")

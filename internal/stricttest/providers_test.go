@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestProviders judges requests that OpenAI takes by the rules that the others have beside.
+// TestProviders judges requests that OpenAI takes by the further rules of the others.
 func TestProviders(t *testing.T) {
 	t.Parallel()
 	const (
