@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"aqueduct/agui"
 	"aqueduct/internal/fault"
@@ -174,7 +175,7 @@ func (in *intake) take(ctx context.Context) (Reply, bool, error) {
 	case refuseBusy:
 		return Reply{Session: in.session}, false, fault.New(RefusedRunInProgress, "This thread is still answering. Cancel the run, or wait until it has ended.")
 	case refuseEmpty:
-		return Reply{}, false, fault.New(RefusedNothingToDo, "The body has neither a new message of a user, nor an answer, nor a thread to join.")
+		return Reply{}, false, fault.New(RefusedNothingToDo, "The body has neither a new message of a user with something in it, nor an answer, nor a thread to join.")
 	default:
 		reply, err := in.replier().join(ctx)
 		return reply, false, err
@@ -298,7 +299,7 @@ func (in *intake) takeAnswers(ctx context.Context) (Reply, bool, error) {
 	reply.Join = next.run.BodyHash == nil // another client has reserved it already
 	// Clients that answer and prompt in one body exist: the message becomes a Turn behind the one that goes on, and
 	// the response gives both.
-	if len(in.fresh) > 0 {
+	if slices.ContainsFunc(in.fresh, hasContent) {
 		in.profile = withoutClient(in.profile) // its state is in the Run before
 		then, err := in.prompter().queueTurn(ctx, "")
 		if err != nil {

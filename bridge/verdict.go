@@ -1,5 +1,11 @@
 package bridge
 
+import (
+	"slices"
+
+	"aqueduct/agui"
+)
+
 // verdict is the row of the table a request falls under.
 type verdict int
 
@@ -20,6 +26,14 @@ func (in *intake) queues() bool {
 	return mode == OnBusyQueue && in.branches.branch == nil && in.meets.under.queued < maxQueued
 }
 
+// empty reports whether all new messages are empty, so that no Agent is sent them, and the body has no forwarded props
+// either.
+func (in *intake) empty() bool {
+	return len(in.fresh) > 0 && isEmptyJSON(in.req.Props) && !slices.ContainsFunc(in.fresh, hasContent)
+}
+
+func hasContent(m agui.Message) bool { return !m.Content.Blank() || len(m.ToolCalls) > 0 }
+
 // The cases are in order of precedence. Nothing else of the request is looked at: what they test was found before
 // (load, branches, meets).
 // meets is loaded only where the body would begin a Turn beside one that is under way. In all other cases it is zero
@@ -37,6 +51,10 @@ func (in *intake) verdict() verdict {
 		return takePrompt
 	case len(in.answers.calls.taken) > 0:
 		return takeAnswer
+	case in.empty() && len(in.req.Answers) > 0 && in.exists:
+		return takeJoin
+	case in.empty():
+		return refuseEmpty
 	case len(in.req.Answers) > 0 && in.exists && (len(in.fresh) == 0 || in.active != nil || in.req.Dialect == DialectTDesign):
 		return takeJoin // settled or unknown Questions: named in the notes
 	case starts && in.active != nil && in.req.Task != nil:

@@ -5,7 +5,6 @@ package tdesign
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"strings"
 
@@ -117,12 +116,9 @@ func (b *Body) files(val []byte) error {
 
 // sourceOf is what an attachment's URL points to. One that was not uploaded may hold its bytes itself.
 func sourceOf(url, mimeType string) *agui.Source {
-	if inline, ok := strings.CutPrefix(url, "data:"); ok {
-		if kind, data, ok := strings.Cut(inline, ";base64,"); ok {
-			return &agui.Source{Type: agui.SourceData, Value: data, MimeType: cmp.Or(mimeType, kind)}
-		}
-	}
-	return &agui.Source{Type: agui.SourceURL, Value: url, MimeType: mimeType}
+	source := &agui.Source{Type: agui.SourceURL, Value: url, MimeType: mimeType}
+	source.Plain()
+	return source
 }
 
 // forwarded looks for an answer where a hand-made RunAgentInput would put it; one

@@ -100,7 +100,7 @@ func (t *Translator) ask(dst []bridge.Output, end *bridge.End, is asked, q *appr
 // clientTool is a call of the client's tool. It stands in the log already, under the id that the Question gets.
 func (t *Translator) clientTool(call agui.ToolCall) *approval.Request {
 	return &approval.Request{
-		CallID: t.names.call(call.ID), Kind: approval.AskClientTool, ToolName: call.Function.Name, Args: argsOf(call),
+		CallID: t.names.call(call.ID), Kind: approval.AskClientTool, ToolName: t.names.functions.Own(call.Function.Name), Args: argsOf(call),
 	}
 }
 
@@ -124,7 +124,7 @@ func (t *Translator) interrupt(i agui.Interrupt) *approval.Request {
 	case i.Reason == "input_required" || !takesApproval(i.ResponseSchema):
 		q.Kind, q.ToolName, q.Tool, q.Args, q.ResponseSchema = approval.AskInput, inputTool, "", i.Metadata, i.ResponseSchema
 	case isCall:
-		q.Tool, q.Args = call.Function.Name, argsOf(call)
+		q.Tool, q.Args = t.names.functions.Own(call.Function.Name), argsOf(call)
 	default:
 		q.Args = i.Metadata
 	}

@@ -78,9 +78,6 @@ func (h *historian) message(m agui.Message) (agui.Message, bool) {
 	if m.EncryptedValue != "" && m.EncryptedValueType == "" {
 		m.EncryptedValueType = kind
 	}
-	if len(m.ToolCalls) > 0 && !m.Content.Absent && m.Content.Parts == nil && m.Content.Text == "" {
-		m.Content.Absent = true // providers refuse an empty text beside calls
-	}
 	h.restoreID(&m, ids)
 	m.SubagentRunID = "" // a run knows the subagents that it starts
 	m.Kept(nil)          // it is not as it was kept
@@ -125,6 +122,7 @@ func (h *historian) toolCalls(m *agui.Message) (of own) {
 			h.hidden[c.ID] = true
 			continue
 		}
+		c.Function.Name = ownTool(c.Function.Name)
 		ids, kind, rest := restore(c.Metadata)
 		c.Metadata = rest
 		if c.EncryptedValue != "" && c.EncryptedValueType == "" {
@@ -132,7 +130,7 @@ func (h *historian) toolCalls(m *agui.Message) (of own) {
 		}
 		if theirs := ids.ToolCallID; theirs != "" && h.isTheirs(m, ids) {
 			h.names.calls[theirs], h.calls[c.ID] = c.ID, theirs
-			c.ID, c.Function.Name = theirs, ownTool(c.Function.Name)
+			c.ID = theirs
 		}
 		if of.MessageID == "" {
 			of = ids

@@ -38,6 +38,8 @@ type names struct {
 	thoughts map[string]bool   // reasoning messages of this run, by the agent's id
 	begun    map[string]bool   // text messages of this run, by the agent's id
 	aliases  map[alias]string  // messages that a snapshot gave another id
+
+	functions agui.FunctionNames // under which the agent has the tools
 }
 
 // alias is an id that a snapshot gave a message: of a result with the key of its call.

@@ -57,7 +57,7 @@ func (n *names) toolCallStart(e *agui.ToolCallStart) {
 		ids.MessageID, ids.Again = of.MessageID, of.Again
 	}
 	e.Sub, e.Metadata = n.lane(e.Sub), annotate(e.Metadata, ids)
-	e.ToolCallID, e.ToolCallName = n.newCall(e.ToolCallID), shownTool(e.ToolCallName)
+	e.ToolCallID, e.ToolCallName = n.newCall(e.ToolCallID), shownTool(n.functions.Own(e.ToolCallName))
 	if e.ParentMessageID != "" {
 		e.ParentMessageID = n.message(e.ParentMessageID)
 	}

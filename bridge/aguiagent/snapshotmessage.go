@@ -163,7 +163,7 @@ func (d *difference) otherCalls(m, have *agui.Message) *[]agui.ToolCall {
 	calls := make([]agui.ToolCall, len(m.ToolCalls))
 	for i, call := range m.ToolCalls {
 		is, _ := d.t.shown.Call(d.t.names.call(call.ID))
-		name, args := shownTool(call.Function.Name), call.Function.Arguments
+		name, args := shownTool(d.t.names.functions.Own(call.Function.Name)), call.Function.Arguments
 		if !d.t.grammar.CallOpen(call.ID) && (is.Function.Name != name || !jsonequal.Texts([]byte(is.Function.Arguments), []byte(args))) {
 			is.Function, other = agui.FunctionCall{Name: name, Arguments: args}, true
 		}
@@ -190,9 +190,12 @@ func more(m, have *agui.Message) (rest string, ok bool) {
 	return strings.CutPrefix(m.Content.String(), have.Content.String())
 }
 
+// LeftOut stands in an event for bytes that its reader left out, because they are what the agent was sent.
+const LeftOut = "[left out]"
+
 // rewrites reports whether a message has another content than was shown.
 func rewrites(m, have *agui.Message) bool {
-	if m.Content.Absent || have.Content.Absent && m.Content.Parts == nil && m.Content.Text == "" {
+	if m.Content.Absent || have.Content.Absent && m.Content.Parts == nil && m.Content.Text == "" || strings.Contains(m.Content.String(), LeftOut) {
 		return false
 	}
 	return string(m.Content.AppendJSON(nil)) != string(have.Content.AppendJSON(nil))

@@ -1,6 +1,6 @@
 // This file turns the events of the agent into Outputs. An event goes this way: decoded, what 1.0 does not know is
 // set apart (apart.go), what is between two calls of the agent's model is left out (goesOn), the grammar makes it
-// legal, and it is shown under our ids (names.go). The end of the run and a MESSAGES_SNAPSHOT have files of their
+// legal, characters that two deltas share are joined, and it is shown under our ids (names.go). The end of the run and a MESSAGES_SNAPSHOT have files of their
 // own.
 
 package aguiagent
@@ -43,7 +43,9 @@ type Translator struct {
 	usage    []agui.TokenUsage   // of such
 	ended    bool
 
-	admitted []agui.Event // those of one call of Translate; kept for its memory
+	halves agui.Halves // joins characters that the agent cut in two
+
+	admitted, whole []agui.Event // those of one call of Translate; kept for their memory
 }
 
 // newTranslator makes a Translator for a run that is given the history, under the agent's ids, and the tools of the client.
@@ -53,7 +55,7 @@ func newTranslator(n names, runID string, history []agui.Message, tools []agui.T
 		tools: make(map[string]bool, len(tools)), repeated: make(map[string]bool), voices: make(map[string]bool), typed: make(map[string]bool),
 	}
 	for _, tool := range tools {
-		t.tools[tool.Name] = true
+		t.tools[tool.Name], t.tools[n.functions.Own(tool.Name)] = true, true // an agent may know it by either
 	}
 	t.pending.unanswered(history)
 	// Some agents show the result of a tool that was approved before their RUN_STARTED, so the run begins with the call.
@@ -130,7 +132,14 @@ func (t *Translator) take(dst []bridge.Output, ev agui.Event) (_ []bridge.Output
 	if t.admitted, err = t.grammar.Admit(t.admitted[:0], ev); err != nil {
 		return dst, err
 	}
+	t.whole = t.whole[:0]
 	for _, ev := range t.admitted {
+		if _, ok := ev.(*agui.RunError); ok { // ends what is open without an END
+			t.whole = t.halves.Flush(t.whole)
+		}
+		t.whole = t.halves.Join(t.whole, ev)
+	}
+	for _, ev := range t.whole {
 		if dst, err = t.admit(dst, ev); err != nil {
 			return dst, err
 		}

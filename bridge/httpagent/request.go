@@ -37,8 +37,10 @@ func (a *Agent) request(call bridge.Call, answers []approval.Delivery) (request,
 		made.Translator.KeepRaw = a.cfg.KeepRaw
 		return request{a.cfg.URL, made.Body, aguiMeaning{made.Translator}}, nil
 	}
-	body, err := bodyOf(call, answers, a.cfg.Messages)
-	return request{a.cfg.URL + "/invoke", body, newTranslator(call.TurnID, newID)}, err
+	body, names, err := bodyOf(call, answers, a.cfg.Messages)
+	meaning := newTranslator(call.TurnID, newID)
+	meaning.names = names
+	return request{a.cfg.URL + "/invoke", body, meaning}, err
 }
 
 // aguiMeaning is the meaning of AG-UI's streams, whose events are named in their data.
@@ -114,6 +116,9 @@ func (t *turn) open() error {
 	}
 	t.resumable = resp.Header.Get(resumableHeader) == "true"
 	t.reader = newFrameReader(resp.Body, a.cfg.Limits.FrameBytes)
+	if a.cfg.Protocol == ProtocolAGUI {
+		t.reader.echo = new(squeezer)
+	}
 	t.limits.received() // the headers: from here on the idle timeout counts in place of the first byte's
 	return nil
 }

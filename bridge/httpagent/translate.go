@@ -55,6 +55,8 @@ type translator struct {
 	parent    string         // newest text message, which tool calls hang under
 	calls     map[string]int // how often an id was given to a tool call in this invoke
 	results   map[string]int // how many of those have a result
+
+	names agui.FunctionNames // under which the agent was sent the tools
 }
 
 // newTranslator makes a translator for one invoke of a Turn. newID makes the ids of messages. A Turn's id that is no
