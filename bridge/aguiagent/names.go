@@ -117,6 +117,8 @@ const ownKey = "aqueduct"
 type own struct {
 	MessageID  string `json:"messageId,omitempty"`
 	ToolCallID string `json:"toolCallId,omitempty"`
+	// Questions are our ids of what a CUSTOM on_interrupt asks.
+	Questions []string `json:"questionIds,omitempty"`
 }
 
 // annotate adds the agent's own ids to metadata of its events. What the agent has under the same key is replaced.

@@ -33,6 +33,7 @@ type Translator struct {
 	repeated map[string]bool   // calls of an earlier run that this one shows again
 	paused   *agui.RunFinished // a RUN_FINISHED that may not have been the end (goesOn)
 	usage    []agui.TokenUsage // of such
+	asks     interrupts        // what it may ask
 	ended    bool
 
 	admitted []agui.Event // those of one call of Translate; kept for its memory
@@ -44,6 +45,7 @@ func newTranslator(n names, runID string, history []agui.Message, tools []agui.T
 		names: n, runID: runID, fold: agui.NewFold(history), shown: agui.NewFold(nil), given: make(map[string]string, len(history)),
 		tools: make(map[string]bool, len(tools)), repeated: make(map[string]bool), voices: make(map[string]bool), typed: make(map[string]bool),
 	}
+	t.asks = interrupts{names: &t.names, fold: t.fold, pending: &t.pending, tools: t.tools}
 	for _, tool := range tools {
 		t.tools[tool.Name] = true
 	}
@@ -103,7 +105,7 @@ func (t *Translator) goesOn(ev agui.Event) bool {
 	case *agui.RunFinished:
 		e.ThreadID, e.RunID = t.runID, t.runID
 		plain := e.Outcome == nil || e.Outcome.Type == agui.OutcomeSuccess && len(e.Outcome.PendingToolCallIDs) == 0
-		if plain && slices.ContainsFunc(t.pending.open, t.isOwn) {
+		if plain && slices.ContainsFunc(t.pending.open, t.asks.isOwn) {
 			t.paused, t.usage = e, t.counted(e.Usage)
 			return true
 		}
@@ -114,12 +116,6 @@ func (t *Translator) goesOn(ev agui.Event) bool {
 // counted are the counts of this run with more of them, as far as they are kept.
 func (t *Translator) counted(more []agui.TokenUsage) []agui.TokenUsage {
 	return append(t.usage, more[:min(len(more), bridge.MostUsage-len(t.usage))]...)
-}
-
-// isOwn reports whether a call is of a tool that the agent has itself.
-func (t *Translator) isOwn(callID string) bool {
-	call, _ := t.fold.Call(callID)
-	return !t.tools[call.Function.Name]
 }
 
 // End appends what the end of the stream means: the end of the run, where a RUN_FINISHED left that open; nothing else.
@@ -162,6 +158,7 @@ func (t *Translator) show(dst []bridge.Output, ev agui.Event) []bridge.Output {
 	if e, ok := ev.(*agui.ToolCallResult); ok && !t.pending.mine[e.ToolCallID] && !t.pending.isGiven(e.ToolCallID) {
 		t.names.newCall(e.ToolCallID) // of a call that was not shown; one of that id in the history has its result
 	}
+	t.asks.note(ev)
 	t.pending.note(ev)
 	t.fold.Apply(ev)
 	named := t.names.event(ev)
