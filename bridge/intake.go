@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"aqueduct/agui"
-	"aqueduct/bridge/approval"
 	"aqueduct/internal/fault"
 	"aqueduct/internal/ids"
 	"aqueduct/store"
@@ -158,7 +157,7 @@ func (in *intake) take(ctx context.Context) (Reply, bool, error) {
 	}
 	// The message stays with the client; without the note it would wait for an answer that never comes.
 	if v == takeJoin && !in.req.JoinOnly && len(in.fresh) > 0 && len(in.req.Answers) == 0 {
-		in.note("message_not_taken", map[string]any{"ids": idsOf(in.fresh)})
+		in.note("message_not_taken", notTaken(in.active, in.fresh))
 	}
 	switch v {
 	case takeAnswer:
@@ -216,7 +215,10 @@ func (in *intake) load(ctx context.Context) error {
 	in.known, in.fresh, in.dropped = known, usersOf(in.req.Messages, known), droppedOf(in.req.Messages, known, in.active != nil)
 	answers := append(in.req.Answers, toolAnswers(in.req.Messages, known)...)
 	in.answers.any = len(answers) > 0
-	return in.answers.match(ctx, answers)
+	if err := in.answers.match(ctx, answers); err != nil {
+		return err
+	}
+	return in.answers.takeWords(ctx)
 }
 
 // profile is what of a request later Runs of its Turn need to know: the dialect, and the tools that the client's page
@@ -267,6 +269,7 @@ func (in *intake) takeAnswers(ctx context.Context) (Reply, bool, error) {
 			return Reply{}, false, err
 		}
 	}
+	in.answers.tookWords()
 	settled := in.answers.settled
 	if len(settled) == 0 {
 		reply, err := in.replier().join(ctx)
@@ -327,6 +330,9 @@ func (in *intake) takePrompt(ctx context.Context) (Reply, bool, error) {
 	if err := in.noteDropped(ctx); err != nil {
 		return Reply{}, false, err
 	}
+	if err := in.answers.goOn(ctx, in.meets.under.left); err != nil {
+		return Reply{}, false, err
+	}
 	run, err := p.queueTurn(ctx, in.req.RunID)
 	if err != nil {
 		return Reply{}, false, err
@@ -376,20 +382,6 @@ func idsOf(messages []agui.Message) []string {
 		ids[i] = m.ID
 	}
 	return ids
-}
-
-// toolAnswers are the tool messages a client added: answers to calls it was left with.
-// A message with the id of one that is known is no answer: clients send the whole history with each request.
-func toolAnswers(messages []agui.Message, known map[string]bool) []approval.Answer {
-	var answers []approval.Answer
-	for _, m := range messages {
-		if m.Role == agui.RoleTool && !known[m.ID] {
-			answers = append(answers, approval.Answer{
-				QuestionID: approval.QuestionOf(m.ToolCallID), Payload: mustJSON(m.Content.String()), MessageID: m.ID, Error: m.Error,
-			})
-		}
-	}
-	return answers
 }
 
 // decodeMessage reads a transcript row.

@@ -30,8 +30,10 @@ type aguiInput struct {
 	Messages                         []aguiMessage
 	State                            json.RawMessage
 	Tools                            []struct{ Name string }
+	ForwardedProps                   struct{ Command json.RawMessage }
 	Resume                           []struct {
 		InterruptID, Status string
+		Metadata            map[string]string
 		Payload             json.RawMessage
 	}
 }
@@ -87,10 +89,16 @@ func (p *aguiPeer) call(n int) aguiInput {
 // withAGUIPeer is a server with such an agent as its first.
 func withAGUIPeer(t *testing.T, open func(testing.TB) (store.Store, error), script func(call int, in aguiInput) string) (*env, *aguiPeer) {
 	t.Helper()
+	return withAGUIPeerIn(t, plan{open: open}, script)
+}
+
+// withAGUIPeerIn is withAGUIPeer in an env of that plan.
+func withAGUIPeerIn(t *testing.T, p plan, script func(call int, in aguiInput) string) (*env, *aguiPeer) {
+	t.Helper()
 	peer := &aguiPeer{t: t, script: script}
 	web := httptest.NewServer(peer)
 	t.Cleanup(web.Close)
-	h := newEnvWith(t, saysN(1), plan{open: open})
+	h := newEnvWith(t, saysN(1), p)
 	cfg := atHome(t)
 	cfg.ID, cfg.URL, cfg.Protocol = "peer", web.URL+"/agent", httpagent.ProtocolAGUI
 	agent := httpagent.New(cfg)

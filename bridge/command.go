@@ -1,0 +1,93 @@
+package bridge
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"aqueduct/agui"
+	"aqueduct/bridge/approval"
+	"aqueduct/internal/jsonequal"
+	"aqueduct/store"
+)
+
+// noneNamed is an answer by forwardedProps.command that is for none of the open Questions. It is the value of question_unknown.
+type noneNamed struct {
+	ID   string   `json:"id"` // "": the answer has no id of ours
+	Open []string `json:"open"`
+}
+
+// Error implements error.
+func (*noneNamed) Error() string { return "bridge: the command names no open question" }
+
+// questionOfCommand is the open Question that a client answers by forwardedProps.command.resume. It names none by our id: it is for
+// the only one, or for the one whose event command.interruptEvent is. An event that is another Question's answers none, since that
+// card was for something else.
+func (t *answerTaker) questionOfCommand(ctx context.Context, c approval.Command) (approval.Question, error) {
+	open, err := t.tx.OpenToolCalls(ctx, store.System(), t.session.ID)
+	if err != nil {
+		return approval.Question{}, err
+	}
+	var asks, named []approval.Question
+	unknown := &noneNamed{Open: []string{}}
+	for _, call := range open {
+		if call.Status != store.ToolWaitingApproval {
+			continue // a client's tool is answered by a tool message
+		}
+		q, err := approval.Of(ctx, t.tx, store.System(), call)
+		if err != nil {
+			return q, err
+		}
+		asks, unknown.Open = append(asks, q), append(unknown.Open, call.ID)
+		if isEventOf(c.Event, q) {
+			named = append(named, q)
+		}
+	}
+	switch {
+	case len(named) == 1:
+		return named[0], nil
+	case len(asks) == 1 && (c.Event == nil || !asks[0].OnInterrupt()):
+		return asks[0], nil
+	}
+	return approval.Question{}, unknown
+}
+
+// isEventOf reports whether an event is the one that asked a Question: its value, or one with an id of it.
+func isEventOf(event json.RawMessage, q approval.Question) bool {
+	value := approval.Unwrapped(event)
+	if len(value) == 0 {
+		return false
+	}
+	if q.OnInterrupt() && jsonequal.Texts(value, approval.Unwrapped(q.Call.Event)) {
+		return true
+	}
+	var text string
+	if json.Unmarshal(value, &text) == nil {
+		return text == q.Call.ID
+	}
+	var ids map[string]json.RawMessage
+	_ = json.Unmarshal(value, &ids) // what is no object has none
+	_, asked, _ := strings.Cut(q.Call.UpstreamID, "/")
+	parts := append(strings.FieldsFunc(asked, func(r rune) bool { return r == '/' || r == ':' }), q.Call.ID)
+	for _, key := range []string{"questionId", "interruptId", "interrupt_id", "id", "toolCallId"} {
+		if json.Unmarshal(ids[key], &text) == nil && slices.Contains(parts, text) {
+			return true
+		}
+	}
+	return false
+}
+
+// toolAnswers are the tool messages a client added: answers to calls it was left with.
+// A message with the id of one that is known is no answer: clients send the whole history with each request.
+func toolAnswers(messages []agui.Message, known map[string]bool) []approval.Answer {
+	var answers []approval.Answer
+	for _, m := range messages {
+		if m.Role == agui.RoleTool && !known[m.ID] {
+			answers = append(answers, approval.Answer{
+				QuestionID: approval.QuestionOf(m.ToolCallID), Payload: mustJSON(m.Content.String()), MessageID: m.ID, Error: m.Error,
+			})
+		}
+	}
+	return answers
+}
