@@ -44,6 +44,9 @@ func (t *answerTaker) questionOfCommand(ctx context.Context, c approval.Command)
 			named = append(named, q)
 		}
 	}
+	// A client that names the event answers that question alone. Two presses on one card, or a card of an earlier turn that is still on
+	// the screen, would otherwise be the answer to whatever is open by then. A Question of an outcome has no such event to compare:
+	// the agent's CUSTOM beside it has another value than the Question's arguments.
 	switch {
 	case len(named) == 1:
 		return named[0], nil
@@ -53,7 +56,8 @@ func (t *answerTaker) questionOfCommand(ctx context.Context, c approval.Command)
 	return approval.Question{}, unknown
 }
 
-// isEventOf reports whether an event is the one that asked a Question: its value, or one with an id of it.
+// isEventOf reports whether an event is the one that asked a Question: its value, or one with an id of it. It comes back as the
+// client has it, as text or as JSON, and masked as the client got it, so it is compared with the masked row.
 func isEventOf(event json.RawMessage, q approval.Question) bool {
 	value := approval.Unwrapped(event)
 	if len(value) == 0 {

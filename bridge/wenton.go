@@ -26,6 +26,9 @@ func leaves(open []store.ToolCall) bool {
 
 // goOn settles the calls of clients' tools that a new message leaves behind, in the transaction that takes the message. A result
 // that comes later is one too many.
+//
+// The settlement, the message and the command that ends the Turn are one commit. The owner of the Session reads commands before
+// settlements, so it ends the Turn and does not call the agent again with results that no page gave.
 func (t *answerTaker) goOn(ctx context.Context, left []store.ToolCall) error {
 	for _, call := range left {
 		q, err := approval.Of(ctx, t.tx, store.System(), call)

@@ -86,6 +86,13 @@ func (p *aguiPeer) call(n int) aguiInput {
 	return p.calls[n-1]
 }
 
+// times is how often the agent was called.
+func (p *aguiPeer) times() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.calls)
+}
+
 // withAGUIPeer is a server with such an agent as its first.
 func withAGUIPeer(t *testing.T, open func(testing.TB) (store.Store, error), script func(call int, in aguiInput) string) (*env, *aguiPeer) {
 	t.Helper()

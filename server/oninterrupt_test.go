@@ -163,9 +163,7 @@ func TestOnInterruptAnswers(t *testing.T) {
 				h.chat("T", "R1", "hi")
 				h.open(h.request("POST", "/api/agui/chat", answer(h, h.inbox("PENDING")[0].ID))).rest()
 				eventually(t, func() error {
-					peer.mu.Lock()
-					defer peer.mu.Unlock()
-					if len(peer.calls) < 2 {
+					if peer.times() < 2 {
 						return errors.New("the agent is not called again")
 					}
 					return nil
@@ -259,10 +257,10 @@ func TestOnInterruptWithoutAnAnswer(t *testing.T) {
 					c.act(h, q.ID)
 				}
 				h.lastRunIs("cancelled")
-				if len(h.inbox("PENDING")) != 0 || len(peer.calls) != 1 {
-					t.Errorf("the agent was called %d times", len(peer.calls))
+				if len(h.inbox("PENDING")) != 0 || peer.times() != 1 {
+					t.Errorf("the agent was called %d times", peer.times())
 				}
-				if h.chat("T", "R9", "go on"); len(peer.calls) != 2 || len(peer.call(2).ForwardedProps.Command) > 0 {
+				if h.chat("T", "R9", "go on"); peer.times() != 2 || len(peer.call(2).ForwardedProps.Command) > 0 {
 					t.Errorf("the next prompt: %+v", peer.call(2))
 				}
 			})

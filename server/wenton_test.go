@@ -49,7 +49,7 @@ func TestMessageGoesOnWithoutThePagesTool(t *testing.T) {
 			t.Errorf("the agent is sent %s\nwant %s", strings.Join(got, "|"), strings.Join(want, "|"))
 		}
 		late := h.chatAnswer("T", "R3", id, `{"shown":true}`)
-		if len(peer.calls) != 2 || !strings.Contains(joined(late), "question_settled") {
+		if peer.times() != 2 || !strings.Contains(joined(late), "question_settled") {
 			t.Errorf("a late result leads to %v", late)
 		}
 		if history := h.do("GET", "/api/threads/T/messages", "").body; strings.Index(history, "user_went_on") > strings.Index(history, "never mind") {
