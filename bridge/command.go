@@ -45,19 +45,19 @@ func (t *answerTaker) questionOfCommand(ctx context.Context, c approval.Command)
 		}
 	}
 	// A client that names the event answers that question alone. Two presses on one card, or a card of an earlier turn that is still on
-	// the screen, would otherwise be the answer to whatever is open by then. A Question of an outcome has no such event to compare:
-	// the agent's CUSTOM beside it has another value than the Question's arguments.
+	// the screen, would otherwise be the answer to whatever is open by then, a permission too.
 	switch {
 	case len(named) == 1:
 		return named[0], nil
-	case len(asks) == 1 && (c.Event == nil || !asks[0].OnInterrupt()):
+	case len(asks) == 1 && c.Event == nil:
 		return asks[0], nil
 	}
 	return approval.Question{}, unknown
 }
 
 // isEventOf reports whether an event is the one that asked a Question: its value, or one with an id of it. It comes back as the
-// client has it, as text or as JSON, and masked as the client got it, so it is compared with the masked row.
+// client has it, as text or as JSON, and masked as the client got it, so it is compared with the masked row. An agent that asks by
+// an outcome may have sent the event beside it, whose value is not kept: it has the Question's text.
 func isEventOf(event json.RawMessage, q approval.Question) bool {
 	value := approval.Unwrapped(event)
 	if len(value) == 0 {
@@ -68,12 +68,17 @@ func isEventOf(event json.RawMessage, q approval.Question) bool {
 	}
 	var text string
 	if json.Unmarshal(value, &text) == nil {
-		return text == q.Call.ID
+		return text == q.Call.ID || text != "" && text == q.Approval.Title
 	}
 	var ids map[string]json.RawMessage
 	_ = json.Unmarshal(value, &ids) // what is no object has none
 	_, asked, _ := strings.Cut(q.Call.UpstreamID, "/")
 	parts := append(strings.FieldsFunc(asked, func(r rune) bool { return r == '/' || r == ':' }), q.Call.ID)
+	for _, value := range ids {
+		if json.Unmarshal(value, &text) == nil && text != "" && text == q.Approval.Title && !q.OnInterrupt() {
+			return true
+		}
+	}
 	for _, key := range []string{"questionId", "interruptId", "interrupt_id", "id", "toolCallId"} {
 		if json.Unmarshal(ids[key], &text) == nil && slices.Contains(parts, text) {
 			return true

@@ -237,6 +237,26 @@ func TestOnInterruptAndOutcome(t *testing.T) {
 	})
 }
 
+// TestOnInterruptStaleCard: the card of a question that was answered is no answer to a permission that is open now, which the client of
+// a card may never have shown.
+func TestOnInterruptStaleCard(t *testing.T) {
+	onBothDatabases(t, func(t *testing.T, db database) {
+		h, peer := withAGUIPeer(t, db.open, func(call int, _ aguiInput) string {
+			if call > 1 {
+				return aguiBegin + interrupting(shownCall, `{"id":"i2","reason":"tool_call","toolCallId":"c1","message":"Remove all?"}`)
+			}
+			return aguiBegin + custom("on_interrupt", `{"question":"Look?"}`, "") + aguiEnd
+		})
+		h.chat("T", "R1", "hi")
+		const press = `{"resume":{"approved":true},"interruptEvent":{"question":"Look?"}}`
+		h.open(h.request("POST", "/api/agui/chat", command("T", "R2", press))).rest()
+		again := joined(h.open(h.request("POST", "/api/agui/chat", command("T", "R3", press))).rest())
+		if open := h.inbox("PENDING"); len(open) != 1 || open[0].Title != "Remove all?" || !strings.Contains(again, "question_unknown") || peer.times() != 2 {
+			t.Errorf("the stale card answered: %+v\n%s", open, again)
+		}
+	})
+}
+
 // TestOnInterruptWithoutAnAnswer: what no person answered is never a person's answer: the agent, which takes no other, is not called,
 // and its Turn ends as cancelled.
 func TestOnInterruptWithoutAnAnswer(t *testing.T) {
