@@ -143,4 +143,6 @@ type End struct {
 	Result  json.RawMessage
 	Pending []string     // upstream ids of Questions it waits for; nil when it did not say
 	Failure *fault.Error // set when the Agent itself reports an error
+	// Cancelled: the Agent was not called, because no person answered what it asked and it takes nothing else.
+	Cancelled bool `json:",omitempty"`
 }

@@ -30,6 +30,7 @@ type answerTaker struct {
 	settled []approval.Settled  // Questions that this request settled
 	before  []approval.Question // Questions that it answers and that were settled before
 	any     bool                // the request answers something, of this thread or not
+	words   bool                // its message is the answer
 }
 
 // given is an Answer and the Question it is for.
@@ -49,6 +50,10 @@ func (t *answerTaker) match(ctx context.Context, answers []approval.Answer) erro
 	}
 	for _, a := range answers {
 		q, err := t.questionFor(ctx, a)
+		if unknown, ok := errors.AsType[*noneNamed](err); ok {
+			t.note("question_unknown", unknown)
+			continue
+		}
 		switch {
 		// It comes before the errors, because what only repeats the transcript deserves no note, whether its id is
 		// known here or not.
@@ -90,6 +95,9 @@ func (t *answerTaker) repeatsShown(a approval.Answer, q approval.Question, err e
 // questionFor loads the Question an answer names. One that names none is meant for the
 // only open one, and may only reject it: TDesign pages lose ids.
 func (t *answerTaker) questionFor(ctx context.Context, a approval.Answer) (approval.Question, error) {
+	if a.Command != nil {
+		return t.questionOfCommand(ctx, *a.Command)
+	}
 	if a.QuestionID != "" {
 		q, err := approval.Load(ctx, t.tx, t.scope(), a.QuestionID)
 		if err == nil && q.Call.SessionID != t.session.ID {
@@ -124,7 +132,7 @@ func (t *answerTaker) checked(ctx context.Context) (deferred error) {
 // A refusal for want of a right is audited in the same transaction, since it is an attempt that must be on record.
 func (t *answerTaker) settle(ctx context.Context, g given) error {
 	d, err := approval.Read(ctx, g.question, g.answer)
-	if g.answer.QuestionID == "" && err == nil && d.Status == store.ApprovalApproved && d.Option.ID != "" && !namesQuestion(g) {
+	if g.answer.QuestionID == "" && g.answer.Command == nil && err == nil && d.Status == store.ApprovalApproved && d.Option.ID != "" && !namesQuestion(g) {
 		err = fault.New(approval.InvalidAnswer, "an answer that names no question may only reject")
 	}
 	if err == nil {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"aqueduct/agui"
 	"aqueduct/bridge/approval"
 	"aqueduct/bridge/internal/failpoint"
 	"aqueduct/bridge/trace"
@@ -200,4 +201,25 @@ func (d *deliverer) callAgain(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	return true, d.deliver(ctx)
+}
+
+// endUnanswered ends a Turn whose Agent takes only a person's answer, when no person gave one. The Turn is cancelled.
+func (d *deliverer) endUnanswered(ctx context.Context) error {
+	d.release()
+	all, err := d.questions.all(ctx)
+	if err != nil {
+		return err
+	}
+	if d.writer.run == nil {
+		if err := d.writer.beginUnreserved(ctx); err != nil {
+			return err
+		}
+	}
+	if err := d.cancel(ctx, all, nil, approval.WithdrawnByAgent(), true); err != nil {
+		return err
+	}
+	_, err = d.writer.end(ctx, ending{
+		turn: store.TurnCancelled, outcome: &agui.Outcome{Type: agui.OutcomeCancelled}, moves: undeliveredEnds(all, time.Now()),
+	})
+	return err
 }

@@ -186,7 +186,9 @@ func (a *asker) keep(ctx context.Context, q approval.Question) error {
 	a.quiet.calls = false // not all Questions are settled any more
 	a.questions.asked(row.UpstreamID)
 	a.cfg.Notices.Kept(q, a.log.row)
-	a.deadlines.Arm(row.ID, time.Until(row.ExpiresAt))
+	if !row.ExpiresAt.IsZero() {
+		a.deadlines.Arm(row.ID, time.Until(row.ExpiresAt))
+	}
 	// Without a Run the Question is shown by the next look, which begins one for what is unshown (deliverer.deliver).
 	if a.writer.run != nil {
 		a.quiet.ask()
@@ -233,22 +235,24 @@ func (a *asker) refuse(ctx context.Context, row store.ToolCall, asked store.Appr
 }
 
 // rows is a Question as rows, or why it cannot be one.
-// The TTL is the Agent's wish, else the rule's, else the server's.
+// The TTL is the Agent's wish, else the rule's, else the server's. A form, or an app of a page, may take hours, so neither an input
+// nor a tool of a page has the server's.
 func (a *asker) rows(q *approval.Request, v policy.Verdict) (store.ToolCall, store.Approval, *fault.Error) {
-	ttl := a.cfg.Limits.ApprovalTTL
-	switch {
-	case q.ExpiresIn > 0:
-		ttl = q.ExpiresIn
-	case v.TTL > 0:
-		ttl = v.TTL
+	ttl := cmp.Or(max(q.ExpiresIn, 0), v.TTL)
+	lasts := q.Lasting || q.Kind == approval.AskInput || q.Kind == approval.AskClientTool && a.writer.profile.declares(q.ToolName)
+	if ttl == 0 && !lasts {
+		ttl = a.cfg.Limits.ApprovalTTL
 	}
-	now := time.Now()
+	now, expires := time.Now(), time.Time{}
+	if ttl > 0 {
+		expires = now.Add(ttl)
+	}
 	args := approval.Compact(q.Args)
 	// The call has no ArgsSHA256 of its own: that is what marks calls which this server executes
 	// (Question.IsToolCall). What binds a decision to the arguments is the Approval's.
 	row := store.ToolCall{
 		ID: cmp.Or(q.CallID, newID()), SessionID: a.log.id, TurnID: a.row.ID, Name: shownName(q), Kind: store.KindQuestion,
-		Status: store.ToolWaitingApproval, Args: args, UpstreamID: q.UpstreamID, CreatedAt: now, ExpiresAt: now.Add(ttl),
+		Status: store.ToolWaitingApproval, Args: args, UpstreamID: q.UpstreamID, Event: q.Event, CreatedAt: now, ExpiresAt: expires,
 	}
 	if q.Kind == approval.AskClientTool {
 		row.Kind, row.Status = store.KindClient, store.ToolWaitingClient
@@ -268,6 +272,9 @@ func (a *asker) rows(q *approval.Request, v policy.Verdict) (store.ToolCall, sto
 		ResponseSchema: q.ResponseSchema, Risk: cmp.Or(q.Risk, string(v.Risk)), CreatedAt: now, ExpiresAt: row.ExpiresAt,
 	}
 	approval.SetTerms(&asked, v.Terms, a.row.Prompter(a.log.row))
+	if offer, ok := approval.OfferOf(q.ResponseSchema); ok && kind == store.ApprovalPermission && offer.Edited != "" {
+		asked.MayEdit = !v.ForbidsEdit()
+	}
 	return row, asked, nil
 }
 

@@ -132,6 +132,9 @@ func (in *intake) takePrompt(ctx context.Context) (Reply, bool, error) {
 	if err := in.noteDropped(ctx); err != nil {
 		return Reply{}, false, err
 	}
+	if err := in.answers.goOn(ctx, in.meets.under.left); err != nil {
+		return Reply{}, false, err
+	}
 	run, err := p.queueTurn(ctx, in.req.RunID)
 	if err != nil {
 		return Reply{}, false, err

@@ -32,9 +32,10 @@ var errTailed = errors.New("bridge: the turn under way is tailed")
 
 // underway is what a new message meets.
 type underway struct {
-	stop   []string // Turns that no response tails: they are cancelled for it
-	tailed bool     // a response tails one that is not being ended
-	asks   bool     // a Question is open
+	stop   []string         // Turns that no response tails: they are cancelled for it
+	tailed bool             // a response tails one that is not being ended
+	asks   bool             // a Question is open that a person answers
+	left   []store.ToolCall // calls of clients' tools, if nothing else is open
 	queued int
 }
 
@@ -73,7 +74,15 @@ func (e *busyCheck) load(ctx context.Context) error {
 	}
 	// The Run under way is among them, and so counts against maxQueued.
 	e.under.queued = len(runs)
-	e.under.asks = e.active.Status.Paused() && !ending(e.active.ID)
+	if e.active.Status.Paused() && !ending(e.active.ID) {
+		open, err := e.tx.OpenToolCalls(ctx, store.System(), e.session.ID)
+		if err != nil {
+			return err
+		}
+		if e.under.asks = !leaves(open); !e.under.asks {
+			e.under.left = open
+		}
+	}
 	turns := []string{e.active.ID}
 	for _, run := range runs {
 		if !slices.Contains(turns, run.TurnID) {

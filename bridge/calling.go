@@ -173,6 +173,8 @@ func answerTo(q approval.Question) approval.Delivery {
 	status, payload := approval.DeliveryOf(q)
 	a := approval.Delivery{UpstreamID: q.Call.UpstreamID, Key: q.Call.IdempotencyKey, CallID: q.Call.ID, Fingerprint: q.Fingerprint(), Kind: approval.AskPermission, Status: status, Payload: payload}
 	a.Reason, a.Reject = approval.ExpiryOf(q)
+	a.Args, a.Edited = q.Call.Args, len(q.Approval.EditedArgs) > 0
+	a.Event, a.Schema, a.Words = q.Call.Event, q.Approval.ResponseSchema, q.Approval.Reason
 	switch {
 	case q.ClientTool():
 		a.Kind = approval.AskClientTool

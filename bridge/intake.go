@@ -161,7 +161,7 @@ func (in *intake) take(ctx context.Context) (Reply, bool, error) {
 	}
 	// The message stays with the client; without the note it would wait for an answer that never comes.
 	if v == takeJoin && !in.req.JoinOnly && len(in.fresh) > 0 && len(in.req.Answers) == 0 {
-		in.note("message_not_taken", map[string]any{"ids": idsOf(in.fresh)})
+		in.note("message_not_taken", notTaken(in.active, in.fresh))
 	}
 	switch v {
 	case takeAnswer:
@@ -219,7 +219,10 @@ func (in *intake) load(ctx context.Context) error {
 	in.dropped = in.clientMessages().droppedOf(in.active != nil)
 	answers := append(in.req.Answers, in.toolAnswers()...)
 	in.answers.any = len(answers) > 0
-	return in.answers.match(ctx, answers)
+	if err := in.answers.match(ctx, answers); err != nil {
+		return err
+	}
+	return in.answers.takeWords(ctx)
 }
 
 // profile is what of a request later Runs of its Turn need to know: the dialect, and the tools that the client's page
@@ -270,6 +273,7 @@ func (in *intake) takeAnswers(ctx context.Context) (Reply, bool, error) {
 			return Reply{}, false, err
 		}
 	}
+	in.answers.tookWords()
 	settled := in.answers.settled
 	if len(settled) == 0 {
 		if err := in.answers.calls.keep(ctx, ""); err != nil {

@@ -55,7 +55,7 @@ func (s *Feeds) atRest(ctx context.Context, in store.Scope, r Reply) ([]Item, er
 		return transientItems(append(events, brokenEnd(r, broken))), nil
 	}
 	end := &agui.RunFinished{ThreadID: r.Session.ExternalID, RunID: r.RunID, Outcome: restOutcome(open, r.Dialect)}
-	return transientItems(append(events, end)), nil
+	return transientItems(append(append(events, toldAgain(open, r.Dialect, end)...), end)), nil
 }
 
 // stateOf tells the Session's state, if there is any.
@@ -218,6 +218,30 @@ func restOutcome(open []approval.Question, dialect string) *agui.Outcome {
 	return &agui.Outcome{Type: agui.OutcomeSuccess}
 }
 
+// toldAgain are the CUSTOM on_interrupt of open Questions, for a client that was not there when the agent sent them: no snapshot
+// has them. A client of 1.0 gets the outcome beside them, which its library makes its own; one of before, such as CopilotKit's,
+// answers as it is asked.
+func toldAgain(open []approval.Question, dialect string, end *agui.RunFinished) (events []agui.Event) {
+	if dialect == DialectTDesign {
+		return nil
+	}
+	var asks []approval.Question
+	for _, q := range open {
+		if q.OnInterrupt() {
+			told := &agui.Custom{Name: "on_interrupt", Value: q.Call.Event}
+			told.Metadata = mustJSON(map[string]any{"aqueduct": map[string][]string{"questionIds": {q.Call.ID}}})
+			events = append(events, told)
+		}
+		if !q.ClientTool() {
+			asks = append(asks, q)
+		}
+	}
+	if dialect == DialectV0 && asAsked(asks, dialect) {
+		end.Outcome, end.Metadata = nil, asAskedMetadata(end.Outcome)
+	}
+	return events
+}
+
 // cardAgain is what a TDesign page gets instead of a snapshot: a sentence, and the card
 // of the oldest open Question once more.
 // TDesign appends whatever a response holds to the newest answer, so a snapshot would appear twice.
@@ -253,7 +277,11 @@ func noteSentence(note *agui.Custom) string {
 	case "question_settled":
 		return "This question has been answered already."
 	case "message_not_taken":
-		return "Please answer the question first; then go on."
+		var why struct {
+			Cancel string `json:"cancel"`
+		}
+		_ = json.Unmarshal(note.Value, &why) // of our own writing
+		return "Please answer the question first; then go on. To stop it instead: POST " + why.Cancel + "."
 	case "question_open":
 		return openSentence(note.Value)
 	case "question_unknown":

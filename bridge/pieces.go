@@ -93,7 +93,7 @@ func pieces(ev agui.Event, limit int, key string) []agui.Event {
 // The interrupts stay whole but for their schemas, because a client that does not get them cannot answer and the Turn
 // would wait until they expire.
 func smaller(end agui.RunFinished, key string) *agui.RunFinished {
-	end.Usage = nil
+	end.Usage, end.Metadata = nil, nil // questions in the metadata are named by the CUSTOM on_interrupt before
 	if end.Result != nil {
 		end.Result = mustJSON(struct {
 			Cut        bool   `json:"cut"`

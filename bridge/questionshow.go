@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,6 +43,24 @@ func choose(open []approval.Question, p Profile) (shown []approval.Question, out
 	return calls, pendingFor(calls)
 }
 
+// asAsked reports whether a Run that ends with these Questions has no outcome on the wire: the agent asked all of them by CUSTOM
+// on_interrupt, and its own run had none. The official client library refuses to send forwardedProps.command.resume while it holds
+// interrupts of an outcome. The metadata of RUN_FINISHED has the interrupts.
+func asAsked(asks []approval.Question, dialect string) bool {
+	return dialect != DialectTDesign && len(asks) > 0 && !slices.ContainsFunc(asks, func(q approval.Question) bool { return !q.OnInterrupt() })
+}
+
+// asAskedMetadata is the metadata of such a RUN_FINISHED.
+func asAskedMetadata(outcome *agui.Outcome) json.RawMessage {
+	var end struct {
+		Outcome struct {
+			Interrupts json.RawMessage `json:"interrupts"`
+		} `json:"outcome"`
+	}
+	_ = json.Unmarshal((&agui.RunFinished{Outcome: outcome}).AppendJSON(nil), &end) // of our own writing
+	return mustJSON(map[string]any{"aqueduct": end.Outcome})
+}
+
 // pendingFor is the outcome for calls that the client's page executes: it sends their results with its next request.
 func pendingFor(calls []approval.Question) *agui.Outcome {
 	o := &agui.Outcome{Type: agui.OutcomeSuccess}
@@ -69,8 +88,9 @@ func interruptOf(q approval.Question) agui.Interrupt {
 	if !q.Call.ExpiresAt.IsZero() {
 		i.ExpiresAt = q.Call.ExpiresAt.UTC().Format(time.RFC3339Nano)
 	}
+	i.ResponseSchema = q.Approval.ResponseSchema
 	if q.Approval.Kind == store.ApprovalInput {
-		i.Reason, i.ResponseSchema = "input_required", q.Approval.ResponseSchema
+		i.Reason = "input_required"
 	}
 	if shown := approval.ShownOf(q.Approval); len(q.Approval.Args) > 0 {
 		i.Metadata = mustJSON(shown)
@@ -118,8 +138,10 @@ func shownArgs(q approval.Question) json.RawMessage {
 			SHA256    string          `json:"args_sha256"`
 			Risk      string          `json:"risk,omitempty"`
 			Options   json.RawMessage `json:"options"`
+			MayEdit   bool            `json:"may_edit,omitempty"`
+			Schema    json.RawMessage `json:"response_schema,omitempty"`
 			ExpiresAt string          `json:"expires_at"`
-		}{a.Tool, a.Title, a.Args, approval.ShownOf(a), a.ArgsSHA256, a.Risk, a.Options, a.ExpiresAt.UTC().Format(time.RFC3339)})
+		}{a.Tool, a.Title, a.Args, approval.ShownOf(a), a.ArgsSHA256, a.Risk, a.Options, a.MayEdit, a.ResponseSchema, a.ExpiresAt.UTC().Format(time.RFC3339)})
 	}
 	args := map[string]json.RawMessage{}
 	_ = json.Unmarshal(a.Args, &args) // arguments that are no object are shown by the title alone

@@ -266,9 +266,13 @@ func (r *run) terminal(e ending) agui.Event {
 	if e.failure != nil {
 		return &agui.RunError{Message: e.failure.Message, Code: e.failure.Code, Usage: r.usage}
 	}
-	return &agui.RunFinished{
+	end := &agui.RunFinished{
 		ThreadID: r.threadID, RunID: r.row.ExternalID, Result: e.result, Outcome: e.outcome, Usage: r.usage,
 	}
+	if e.asAsked {
+		end.Outcome, end.Metadata = nil, asAskedMetadata(e.outcome)
+	}
+	return end
 }
 
 // transcript is what the Run's events fold to, as rows.
@@ -310,6 +314,7 @@ func (r *run) place(now time.Time) []store.Move {
 type ending struct {
 	turn    store.TurnStatus // "" leaves the Turn where it is
 	outcome *agui.Outcome
+	asAsked bool // RUN_FINISHED has no outcome; see asAsked
 	result  json.RawMessage
 	failure *fault.Error
 	moves   []store.Move // for the same commit

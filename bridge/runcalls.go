@@ -144,7 +144,7 @@ func (w *runWriter) endAsking(ctx context.Context, open []approval.Question) err
 		w.shown(q.Call, true)
 	}
 	w.upstream.pause(true)
-	lost, err := w.end(ctx, ending{outcome: outcome})
+	lost, err := w.end(ctx, ending{outcome: outcome, asAsked: asAsked(chosen, w.profile.Dialect)})
 	if lost { // settled while it was being shown: the next look passes it on
 		w.log.again = true
 	}

@@ -128,7 +128,7 @@ func New(cfg Config) *Sessions {
 	cfg.Bell.OnRing(s.wake)
 	s.hints = newThreadHints(cfg.Hints, cfg.Store)
 	settles := approval.Config{
-		Store: cfg.Store, Replica: cfg.Replica, Notices: cfg.Notices, Policy: cfg.Policy, Audit: cfg.Audit, Ring: cfg.Bell.Ring, Settled: cfg.Meter.Settled,
+		Store: cfg.Store, Replica: cfg.Replica, Notices: cfg.Notices, Policy: cfg.Policy, Hash: cfg.Hash, Audit: cfg.Audit, Ring: cfg.Bell.Ring, Settled: cfg.Meter.Settled,
 		FeedWanted: s.hints.wanted, FeedChanged: s.hints.approvals, NewID: newID, Logger: cfg.Logger,
 	}
 	if cfg.Tools != nil {

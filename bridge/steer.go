@@ -61,7 +61,7 @@ func steerRows(hash redact.Hasher, session store.Session, turnID string, call po
 		Args: call.Args, ArgsSHA256: row.ArgsSHA256, Options: mustJSON(approval.DefaultOptions()), Risk: string(v.Risk), CreatedAt: now, ExpiresAt: row.ExpiresAt,
 	}
 	// The arguments are what was asked for by a person: with others it would be another change.
-	v.MayEdit = false
+	v.MayEdit = nil
 	approval.SetTerms(&asked, v.Terms, session.User)
 	return row, asked
 }

@@ -23,6 +23,9 @@ func (t *turn) ended(ctx context.Context, end *End) error {
 	if end.Failure != nil {
 		return t.lost(ctx, end.Failure)
 	}
+	if end.Cancelled {
+		return t.deliverer.endUnanswered(ctx)
+	}
 	t.deliverer.release()
 	all, err := t.questions.all(ctx)
 	if err != nil {

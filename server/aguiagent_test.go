@@ -31,8 +31,10 @@ type aguiInput struct {
 	Messages                         []aguiMessage
 	State                            json.RawMessage
 	Tools                            []struct{ Name string }
+	ForwardedProps                   struct{ Command json.RawMessage }
 	Resume                           []struct {
 		InterruptID, Status string
+		Metadata            map[string]string
 		Payload             json.RawMessage
 	}
 }
@@ -85,6 +87,13 @@ func (p *aguiPeer) call(n int) aguiInput {
 	return p.calls[n-1]
 }
 
+// times is how often the agent was called.
+func (p *aguiPeer) times() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.calls)
+}
+
 // withAGUIPeer is a server with such an agent as its first.
 func withAGUIPeer(t *testing.T, open func(testing.TB) (store.Store, error), script func(call int, in aguiInput) string) (*env, *aguiPeer) {
 	t.Helper()
@@ -94,10 +103,21 @@ func withAGUIPeer(t *testing.T, open func(testing.TB) (store.Store, error), scri
 // withAGUIPeerAs is withAGUIPeer with settings of the agent.
 func withAGUIPeerAs(t *testing.T, open func(testing.TB) (store.Store, error), set func(*httpagent.Config), script func(call int, in aguiInput) string) (*env, *aguiPeer) {
 	t.Helper()
+	return newAGUIPeer(t, plan{open: open}, set, script)
+}
+
+// withAGUIPeerIn is withAGUIPeer in an env of that plan.
+func withAGUIPeerIn(t *testing.T, p plan, script func(call int, in aguiInput) string) (*env, *aguiPeer) {
+	t.Helper()
+	return newAGUIPeer(t, p, func(*httpagent.Config) {}, script)
+}
+
+func newAGUIPeer(t *testing.T, p plan, set func(*httpagent.Config), script func(call int, in aguiInput) string) (*env, *aguiPeer) {
+	t.Helper()
 	peer := &aguiPeer{t: t, script: script}
 	web := httptest.NewServer(peer)
 	t.Cleanup(web.Close)
-	h := newEnvWith(t, saysN(1), plan{open: open})
+	h := newEnvWith(t, saysN(1), p)
 	cfg := atHome(t)
 	cfg.ID, cfg.URL, cfg.Protocol = "peer", web.URL+"/agent", httpagent.ProtocolAGUI
 	set(&cfg)

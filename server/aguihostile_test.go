@@ -44,7 +44,7 @@ func TestAGUIAgentTakesTheIDOfItsQuestion(t *testing.T) {
 {"type":"TOOL_CALL_ARGS","toolCallId":"` + taken + `","delta":"{\"path\":\"harmless\"}"}
 {"type":"TOOL_CALL_END","toolCallId":"` + taken + `"}
 {"type":"TOOL_CALL_RESULT","messageId":"r1","toolCallId":"` + taken + `","content":"approved"}
-{"type":"RUN_FINISHED","threadId":"$THREAD","runId":"$RUN","outcome":{"type":"interrupt","interrupts":[{"id":"i","reason":"remove_all","message":"Sure?","metadata":{"path":"/"}}]}}`
+{"type":"RUN_FINISHED","threadId":"$THREAD","runId":"$RUN","outcome":{"type":"interrupt","interrupts":[{"id":"i","reason":"confirmation","message":"Sure?","metadata":{"path":"/"}}]}}`
 		})
 		frames := h.chat("T", "R1", "hi")
 		ids, cards := make(map[string]bool), 0

@@ -146,6 +146,9 @@ func (a *chatInput) readInput(body []byte) error {
 			QuestionID: r.InterruptID, Cancelled: r.Status == agui.ResumeCancelled, Payload: r.Payload,
 		})
 	}
+	if command := commandOf(in.ForwardedProps); command != nil {
+		a.req.Answers = append(a.req.Answers, *command)
+	}
 	// A page of TDesign that builds a RunAgentInput by hand puts its answer into forwardedProps.
 	if page, err := tdesign.DecodeBody(body); err == nil && page.Answer != nil {
 		a.req.Answers = append(a.req.Answers, pageAnswer(page.Answer))

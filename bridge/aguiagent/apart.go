@@ -65,3 +65,14 @@ func withMember(object json.RawMessage, key string, value json.RawMessage) json.
 	out, _ := json.Marshal(members) // as do members that were decoded
 	return out
 }
+
+// withoutMember is an object without one member.
+func withoutMember(object json.RawMessage, key string) json.RawMessage {
+	members := make(map[string]json.RawMessage)
+	if json.Unmarshal(object, &members) != nil || members[key] == nil {
+		return object
+	}
+	delete(members, key)
+	out, _ := json.Marshal(members) // as do members that were decoded
+	return out
+}

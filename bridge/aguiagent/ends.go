@@ -1,13 +1,11 @@
-// This file has the ends of a run: RUN_FINISHED, what a run waits for when it ends, and how an interrupt becomes a
-// Question. The engine settles Questions; here they only get their form.
+// This file has the ends of a run: RUN_FINISHED, and what a run waits for when it ends. The engine settles Questions; here they
+// only get their form (interrupt.go).
 
 package aguiagent
 
 import (
-	"cmp"
 	"encoding/json"
 	"slices"
-	"time"
 
 	"aqueduct/agui"
 	"aqueduct/bridge"
@@ -77,14 +75,25 @@ func (t *Translator) finished(dst []bridge.Output, e *agui.RunFinished) []bridge
 		return append(dst, bridge.Output{End: end})
 	}
 	covered := make(map[string]bool) // calls that an interrupt is about
+	// An interrupt outcome lists all that the run waits for, so CUSTOM on_interrupt only repeats it.
+	if e.Outcome == nil {
+		for _, i := range t.asks.custom {
+			covered[i.ID], covered[i.ToolCallID] = true, true
+			q := t.asks.question(i.Interrupt)
+			if q.Kind != approval.AskClientTool {
+				q.Event = i.value
+			}
+			dst = t.ask(dst, end, asked{t.runID, askedByCustom, i.ID}, q)
+		}
+	}
 	for _, i := range outcome.Interrupts {
 		covered[i.ID], covered[i.ToolCallID] = true, true
-		dst = t.ask(dst, end, asked{t.runID, askedByInterrupt, i.ID}, t.interrupt(i))
+		dst = t.ask(dst, end, asked{t.runID, askedByInterrupt, i.ID}, t.asks.question(i))
 	}
 	for _, id := range t.pending.open {
 		call, _ := t.call(id)
 		if !covered[id] && (t.tools[call.Function.Name] || slices.Contains(outcome.PendingToolCallIDs, id)) {
-			dst = t.ask(dst, end, asked{t.runID, askedByCall, id}, t.clientTool(call))
+			dst = t.ask(dst, end, asked{t.runID, askedByCall, id}, t.asks.clientTool(call))
 		}
 	}
 	return append(dst, bridge.Output{End: end})
@@ -95,66 +104,6 @@ func (t *Translator) ask(dst []bridge.Output, end *bridge.End, is asked, q *appr
 	q.UpstreamID = is.String()
 	end.Pending = append(end.Pending, q.UpstreamID)
 	return append(dst, bridge.Output{Question: q})
-}
-
-// clientTool is a call of the client's tool. It stands in the log already, under the id that the Question gets.
-func (t *Translator) clientTool(call agui.ToolCall) *approval.Request {
-	return &approval.Request{
-		CallID: t.names.call(call.ID), Kind: approval.AskClientTool, ToolName: t.names.functions.Own(call.Function.Name), Args: argsOf(call),
-	}
-}
-
-// reasonCall is the reason of interrupts that ask whether a tool may run (AG-UI, "Interrupts").
-const reasonCall = "tool_call"
-
-// interrupt is an interrupt as a Question. Some agents interrupt to have the client run its own tool; any other about a
-// tool call asks for a permission and shows the call's arguments. One whose answer has a schema that knows no "approved"
-// asks for an input. What is left people answer with yes or no.
-func (t *Translator) interrupt(i agui.Interrupt) *approval.Request {
-	call, isCall := t.call(i.ToolCallID)
-	isCall = isCall && t.pending.waits(i.ToolCallID) // else it is another call of that id, long over
-	if isCall && t.tools[call.Function.Name] && i.Reason != reasonCall {
-		return t.clientTool(call)
-	}
-	q := &approval.Request{CallID: t.names.question(i.ID), Kind: approval.AskPermission, Tool: i.Reason, Title: i.Message}
-	if at, err := time.Parse(time.RFC3339, i.ExpiresAt); err == nil {
-		q.ExpiresIn = max(time.Until(at), time.Millisecond)
-	}
-	switch {
-	case i.Reason == "input_required" || !takesApproval(i.ResponseSchema):
-		q.Kind, q.ToolName, q.Tool, q.Args, q.ResponseSchema = approval.AskInput, inputTool, "", i.Metadata, i.ResponseSchema
-	case isCall:
-		q.Tool, q.Args = t.names.functions.Own(call.Function.Name), argsOf(call)
-	default:
-		q.Args = i.Metadata
-	}
-	q.Title = cmp.Or(q.Title, q.Tool, i.Reason)
-	return q
-}
-
-// deepestChoice is how deep alternatives of a schema are looked into: each level is read once more by the one above.
-const deepestChoice = 8
-
-// takesApproval reports whether {"approved"} fits a schema, as far as its names go. Where it is nested deeper than is looked
-// into, it does not.
-func takesApproval(schema json.RawMessage) bool { return namesApproval(schema, deepestChoice) }
-
-func namesApproval(schema json.RawMessage, depth int) bool {
-	var is struct {
-		Properties map[string]json.RawMessage `json:"properties"`
-		AnyOf      []json.RawMessage          `json:"anyOf"`
-		OneOf      []json.RawMessage          `json:"oneOf"`
-	}
-	if depth == 0 {
-		return false
-	}
-	if len(schema) == 0 || json.Unmarshal(schema, &is) != nil {
-		return true
-	}
-	if is.Properties["approved"] != nil {
-		return true
-	}
-	return slices.ContainsFunc(append(is.AnyOf, is.OneOf...), func(one json.RawMessage) bool { return namesApproval(one, depth-1) })
 }
 
 // argsOf are a call's arguments; nil for none.

@@ -6,8 +6,6 @@ package aguiagent
 import (
 	"encoding/json"
 
-	"github.com/google/uuid"
-
 	"aqueduct/agui"
 	"aqueduct/bridge"
 	"aqueduct/bridge/approval"
@@ -17,6 +15,8 @@ import (
 type Call struct {
 	Body       []byte // a RunAgentInput
 	Translator *Translator
+	// Cancelled is set where the agent is not to be called: no person answered what it asked, and it takes nothing else.
+	Cancelled bool
 }
 
 // Prompt calls the agent for a new Turn, or again with the answers to what it asked.
@@ -39,7 +39,7 @@ func Prompt(call bridge.Call, deliveries []approval.Delivery) Call {
 	in := agui.RunAgentInput{
 		ThreadID: call.InstanceID, RunID: runID, ParentRunID: given.runID, ProtocolVersion: agui.Version, State: stateOf(call.State),
 		Messages: fit.Messages, Tools: fit.Tools, Context: call.Context,
-		ForwardedProps: call.ForwardedProps, Resume: given.resume,
+		ForwardedProps: given.command(call.ForwardedProps), Resume: given.resume,
 	}
 	if in.Tools == nil {
 		in.Tools = []agui.Tool{} // both lists are required before 1.0
@@ -52,7 +52,7 @@ func Prompt(call bridge.Call, deliveries []approval.Delivery) Call {
 	}
 	t := newTranslator(n, runID, in.Messages, in.Tools)
 	t.pending.unanswered(history) // a result that the agent has is taken in place of the one that was made up
-	return Call{Body: in.AppendJSON(nil), Translator: t}
+	return Call{Body: in.AppendJSON(nil), Translator: t, Cancelled: given.cancelled()}
 }
 
 // open are the calls of the Turn that have no result while the agent gets answers: one of them may be what an interrupt is
@@ -78,68 +78,6 @@ func stateOf(state json.RawMessage) json.RawMessage {
 	return state
 }
 
-// answers are what a call brings: entries of resume for interrupts, tool messages for calls of the client's tools.
-type answers struct {
-	runID    string // the run that asked
-	resume   []agui.ResumeEntry
-	messages []agui.Message
-}
-
-// A cancelled or expired answer goes out as an entry of resume, whose status reports it. It must never be the value of
-// forwardedProps.command.resume: a graph takes any value of that for a person's answer. An agent that takes nothing else is
-// not called for it; its Turn ends as cancelled.
-
-// answersOf sorts what was decided by how the agent asked (asked.kind). Where they are of several runs of the agent,
-// the last one's is the parent.
-func answersOf(deliveries []approval.Delivery) (a answers) {
-	for _, d := range deliveries {
-		is := parseAsked(d.UpstreamID)
-		switch {
-		case d.Repeated: // the interrupt is settled: naming it again would be an error of AG-UI
-			continue
-		case is.kind == "": // a call of a tool, which waited when the agent's call was lost
-			is = asked{a.runID, askedByInterrupt, d.UpstreamID}
-		}
-		a.runID = is.runID
-		if is.kind == askedByCall {
-			a.messages = append(a.messages, toolMessage(ownID(is.id), d))
-			continue
-		}
-		entry := agui.ResumeEntry{InterruptID: is.id, Status: d.Status, Payload: payloadOf(d)}
-		if d.Reason != "" {
-			entry.Metadata, _ = json.Marshal(map[string]string{"reason": d.Reason}) // a map of strings always encodes
-		}
-		a.resume = append(a.resume, entry)
-	}
-	return a
-}
-
-// payloadOf is the payload of an entry of resume: for a permission {"approved"}, which is AG-UI's convention, and nothing
-// more, as an agent's schema may allow no other member; for the result of a client's tool the result itself.
-func payloadOf(d approval.Delivery) json.RawMessage {
-	if d.Status == agui.ResumeCancelled {
-		return nil
-	}
-	switch d.Kind {
-	case approval.AskPermission:
-		var decided struct {
-			Approved bool `json:"approved"`
-		}
-		_ = json.Unmarshal(d.Payload, &decided) // one that cannot be read approves nothing
-		payload, _ := json.Marshal(decided)     // a bool always encodes
-		return payload
-	case approval.AskClientTool:
-		content, _ := toolResult(d)
-		if json.Valid([]byte(content)) {
-			return json.RawMessage(content)
-		}
-		text, _ := json.Marshal(content) // a string always encodes
-		return text
-	case approval.AskInput:
-	}
-	return d.Payload
-}
-
 // answered puts what the client's tools gave behind the calls, where the transcript has it not yet.
 func (a answers) answered(history []agui.Message) []agui.Message {
 	has := make(map[string]bool)
@@ -154,27 +92,4 @@ func (a answers) answered(history []agui.Message) []agui.Message {
 		}
 	}
 	return history
-}
-
-func toolMessage(callID string, d approval.Delivery) agui.Message {
-	content, failure := toolResult(d)
-	return agui.Message{
-		ID: uuid.Must(uuid.NewV7()).String(), Role: agui.RoleTool, ToolCallID: callID, Content: agui.Text(content), Error: failure,
-	}
-}
-
-// toolResult is what a client's tool gave, as text, and why it gave nothing.
-func toolResult(d approval.Delivery) (content, failure string) {
-	var payload struct {
-		Content *string `json:"content"`
-	}
-	switch {
-	case d.Reason != "":
-		return "The tool was not run in time.", d.Reason
-	case d.Status == agui.ResumeCancelled:
-		return "The tool was not run.", "cancelled"
-	case json.Unmarshal(d.Payload, &payload) == nil && payload.Content != nil:
-		return *payload.Content, ""
-	}
-	return string(d.Payload), "client_tool_failed"
 }

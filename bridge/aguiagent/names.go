@@ -157,7 +157,7 @@ func (n *names) ownMessage(key string) own {
 func (ids own) key() string { return keyOf(ids.MessageID, ids.Again) }
 
 // annotate adds the agent's own ids to metadata of its events. What the agent has under the same key is replaced.
-func annotate(metadata json.RawMessage, ids own) json.RawMessage {
+func annotate(metadata json.RawMessage, ids any) json.RawMessage {
 	mine, _ := json.Marshal(ids) // strings always encode
 	return withMember(metadata, ownKey, mine)
 }

@@ -41,6 +41,7 @@ type Translator struct {
 	repeated map[string]bool     // calls of an earlier run that this one shows again
 	paused   *agui.RunFinished   // a RUN_FINISHED that may not have been the end (goesOn)
 	usage    []agui.TokenUsage   // of such
+	asks     interrupts          // what it may ask
 	ended    bool
 
 	halves agui.Halves // joins characters that the agent cut in two
@@ -54,6 +55,7 @@ func newTranslator(n names, runID string, history []agui.Message, tools []agui.T
 		names: n, runID: runID, past: newPast(history), shown: agui.NewFold(nil), results: make(map[string][]string),
 		tools: make(map[string]bool, len(tools)), repeated: make(map[string]bool), voices: make(map[string]bool), typed: make(map[string]bool),
 	}
+	t.asks = interrupts{names: &t.names, call: t.call, pending: &t.pending, tools: t.tools}
 	for _, tool := range tools {
 		t.tools[tool.Name], t.tools[n.functions.Own(tool.Name)] = true, true // an agent may know it by either
 	}
@@ -110,11 +112,8 @@ func (t *Translator) Translate(dst []bridge.Output, data []byte) ([]bridge.Outpu
 	if err != nil {
 		return dst, &RefusedError{agui.TypeIn(data), err}
 	}
-	if !t.KeepRaw {
-		agui.Shared(ev).RawEvent = nil
-		if ev.EventType() == agui.TypeRaw && !unknown {
-			return dst, nil
-		}
+	if ev.EventType() == agui.TypeRaw && !unknown && !t.KeepRaw {
+		return dst, nil
 	}
 	if dst, err = t.take(dst, ev); err != nil {
 		return dst, &RefusedError{ev.EventType(), err}
@@ -158,7 +157,7 @@ func (t *Translator) goesOn(ev agui.Event) bool {
 	case *agui.RunFinished:
 		e.ThreadID, e.RunID = t.runID, t.runID
 		plain := e.Outcome == nil || e.Outcome.Type == agui.OutcomeSuccess && len(e.Outcome.PendingToolCallIDs) == 0
-		if plain && slices.ContainsFunc(t.pending.open, t.isOwn) {
+		if plain && slices.ContainsFunc(t.pending.open, t.asks.isOwn) {
 			t.paused, t.usage = e, t.counted(e.Usage)
 			return true
 		}
@@ -169,12 +168,6 @@ func (t *Translator) goesOn(ev agui.Event) bool {
 // counted are the counts of this run with more of them, as far as they are kept.
 func (t *Translator) counted(more []agui.TokenUsage) []agui.TokenUsage {
 	return append(t.usage, more[:min(len(more), bridge.MostUsage-len(t.usage))]...)
-}
-
-// isOwn reports whether a call is of a tool that the agent has itself.
-func (t *Translator) isOwn(callID string) bool {
-	call, _ := t.call(callID)
-	return !t.tools[call.Function.Name]
 }
 
 // End appends what the end of the stream means: the end of the run, where a RUN_FINISHED left that open; nothing else.
@@ -220,6 +213,10 @@ func (t *Translator) admit(dst []bridge.Output, ev agui.Event) ([]bridge.Output,
 func (t *Translator) show(dst []bridge.Output, ev agui.Event) ([]bridge.Output, error) {
 	if e, ok := ev.(*agui.ToolCallResult); ok && !t.pending.mine[e.ToolCallID] && !t.pending.isGiven(e.ToolCallID) {
 		t.names.newCall(e.ToolCallID) // of a call that was not shown; one of that id in the history has its result
+	}
+	t.asks.note(ev)
+	if !t.KeepRaw {
+		agui.Shared(ev).RawEvent = nil
 	}
 	t.pending.note(ev)
 	if err := t.names.event(ev); err != nil {

@@ -9,6 +9,7 @@ import (
 	"aqueduct/bridge/approval/audit"
 	"aqueduct/bridge/redact"
 	"aqueduct/internal/fault"
+	"aqueduct/internal/schema"
 	"aqueduct/policy"
 	"aqueduct/store"
 )
@@ -21,6 +22,8 @@ type Settler struct {
 	Calls Calls
 	// Policy is the one in force; nil for none.
 	Policy func() *policy.Policy
+	// Hash binds decisions to arguments that a person changed.
+	Hash redact.Hasher
 	// Replica is this one: an Agent that it called is there.
 	Replica string
 	// NewID makes the id of a Grant.
@@ -115,11 +118,46 @@ func (s *Settler) authorize(ctx context.Context, tx store.Tx, session store.Sess
 	if d.Edited == nil {
 		return s.judgeAgain(ctx, tx, session, q, *d)
 	}
-	if !q.Approval.MayEdit || !q.IsToolCall() || s.Calls == nil {
+	offer, ok := OfferOf(q.Approval.ResponseSchema)
+	switch {
+	case q.Approval.MayEdit && q.IsToolCall() && s.Calls != nil:
+		d.Edited, d.SHA256, err = s.Calls.Edited(ctx, tx, session, q, d.Edited)
+		return err
+	case q.Approval.MayEdit && !q.IsToolCall() && ok && offer.Edited != "":
+		return s.editForAgent(ctx, tx, session, q, d, offer)
+	}
+	return fault.New(EditRefused, "The arguments of this call may not be changed.")
+}
+
+// editForAgent takes changed arguments of a call that the agent runs itself, where its schema offers that. They are unmasked, fit
+// the agent's schema, and are judged like a new call: a rule may block them, or forbid edits by may_edit: false.
+func (s *Settler) editForAgent(ctx context.Context, r store.Reader, session store.Session, q Question, d *Decision, offer Offer) error {
+	edited, err := Unmasked(ctx, r, q, d.Edited)
+	if err != nil {
+		return err
+	}
+	edited = Compact(edited)
+	whole := offer.Answer(true, edited, nil, d.Reason)
+	if err := schema.Of(q.Approval.ResponseSchema).CheckIn(ctx, whole); err != nil {
+		return schema.Fault(err, InvalidAnswer)
+	}
+	q.Call.Args, q.Approval.Args = edited, edited
+	v, err := s.judged(ctx, r, session, q)
+	switch {
+	case err != nil:
+		return err
+	case v.Action == policy.Block:
+		return fault.New(PolicyBlocks, "The policy in force blocks this: "+v.Reason)
+	case v.ForbidsEdit():
 		return fault.New(EditRefused, "The arguments of this call may not be changed.")
 	}
-	d.Edited, d.SHA256, err = s.Calls.Edited(ctx, tx, session, q, d.Edited)
-	return err
+	d.Edited, d.SHA256 = edited, s.Hash.Sum(edited)
+	// All who read the card see what was approved.
+	var result map[string]json.RawMessage
+	_ = json.Unmarshal(d.Result, &result) // of our own writing
+	result["editedArgs"] = edited
+	d.Result = mustJSON(result)
+	return nil
 }
 
 // askerThere reports whether the Agent of a Turn can still get the result of a ToolCall: it ended to wait, it can be

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"strings"
 
 	"aqueduct/agui"
 	"aqueduct/internal/fault"
@@ -123,6 +124,16 @@ func AskerGoneByRestart() Decision {
 // CodeAskerGone is the code of a ToolCall, and the reason of an Approval, whose Agent is gone.
 const CodeAskerGone = "asker_gone"
 
+// CodeWentOn is the code of a client's tool call that the user's next message left behind.
+const CodeWentOn = "user_went_on"
+
+// WentOn is the Decision about a client's tool call that a user's next message leaves behind.
+func WentOn(user string) Decision {
+	d := Decision{By: user, Via: ViaChat, Status: store.ApprovalCancelled, ErrorCode: CodeWentOn, Reason: "The user went on without an answer."}
+	d.Result = mustJSON(map[string]string{"status": CodeWentOn, "message": d.Reason})
+	return d
+}
+
 // WithdrawnByAgent is the Decision of an Agent that no longer asks.
 func WithdrawnByAgent() Decision {
 	d := CancelledBy("")
@@ -172,21 +183,32 @@ func readToolResult(d Decision, a Answer) (Decision, error) {
 // readInput takes any JSON value that fits the schema the Agent asked with. With one that does not, the Question stays
 // open for a better one.
 func readInput(ctx context.Context, d Decision, q Question, a Answer) (Decision, error) {
-	value := unwrapText(a.Payload)
+	value, opened := a.Payload, Unwrapped(a.Payload)
+	// A tool message has no other way to bring JSON than in a text. Elsewhere a text that holds an object was meant as one, but for a
+	// command's, and a text such as "42" is one.
+	if a.MessageID != "" || a.Command == nil && len(opened) > 0 && strings.ContainsRune("{[n", rune(opened[0])) {
+		value, opened = opened, value
+	}
 	if len(value) == 0 || string(value) == "null" {
 		return d, fault.New(InvalidAnswer, "the answer is empty")
 	}
-	if err := schema.Of(q.Approval.ResponseSchema).CheckIn(ctx, value); err != nil {
+	form := schema.Of(q.Approval.ResponseSchema)
+	err := form.CheckIn(ctx, value)
+	if err != nil && !schema.Deferred(err) && !bytes.Equal(value, opened) {
+		if other := form.CheckIn(ctx, opened); other == nil || schema.Deferred(other) {
+			value, err = opened, other
+		}
+	}
+	if err != nil {
 		return d, schema.Fault(err, InvalidAnswer)
 	}
 	d.Status, d.Payload, d.Result = store.ApprovalApproved, value, value
 	return d, nil
 }
 
-// unwrapText opens a JSON string that itself holds JSON: tool messages and TDesign send
-// their results so.
+// Unwrapped opens a JSON string that itself holds JSON: tool messages and TDesign send their results so.
 // A text that only looks like JSON stays a text.
-func unwrapText(payload json.RawMessage) json.RawMessage {
+func Unwrapped(payload json.RawMessage) json.RawMessage {
 	var text string
 	if json.Unmarshal(payload, &text) != nil {
 		return payload

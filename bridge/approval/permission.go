@@ -5,6 +5,7 @@
 package approval
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -19,10 +20,15 @@ import (
 // The order decides between contradictory answers: a cancel wins over a refusal, a refusal over an option. None of
 // them can turn a no into a yes.
 func readPermission(d Decision, q Question, a Answer) (Decision, error) {
-	said, err := parsePermission(a.Payload)
+	payload := Unwrapped(a.Payload)
+	if offer, ok := OfferOf(q.Approval.ResponseSchema); ok {
+		payload = offer.canonical(payload)
+	}
+	said, err := parsePermission(payload)
 	if err != nil {
 		return d, err
 	}
+	d.Reason = cmp.Or(d.Reason, said.reason)
 	if said.cancelled || said.refuses(q) {
 		d.decline(store.ApprovalCancelled, agui.ResumeCancelled)
 		return d, nil
@@ -48,6 +54,7 @@ type saidPermission struct {
 	approved  *bool
 	cancelled bool
 	edited    json.RawMessage
+	reason    string
 }
 
 // parsePermission accepts {optionId}, {option_id}, {choice}, {approved}, an ACP outcome
@@ -57,7 +64,7 @@ type saidPermission struct {
 // people with curl. Names are compared exactly, with case: an "OptionID" that a lenient reader would take is an error
 // here.
 func parsePermission(payload json.RawMessage) (saidPermission, error) {
-	payload = unwrapText(payload)
+	payload = Unwrapped(payload)
 	var bare string
 	if json.Unmarshal(payload, &bare) == nil && bare != "" {
 		return saidPermission{options: []string{bare}}, nil
@@ -70,11 +77,13 @@ func parsePermission(payload json.RawMessage) (saidPermission, error) {
 		Outcome   json.RawMessage `json:"outcome"`
 		Edited    json.RawMessage `json:"editedArgs"`
 		Edited2   json.RawMessage `json:"edited_args"`
+		Reason    json.RawMessage `json:"reason"`
 	}
 	if err := strictjson.Unmarshal(payload, &body); err != nil {
 		return saidPermission{}, fault.New(InvalidAnswer, `expected {"optionId":…} or {"approved":true|false}`)
 	}
 	said := saidPermission{approved: body.Approved}
+	_ = json.Unmarshal(body.Reason, &said.reason) // what is no text is no reason
 	if said.edited = body.Edited; len(said.edited) == 0 {
 		said.edited = body.Edited2
 	}

@@ -191,6 +191,9 @@ func Of(ctx context.Context, r store.Reader, in store.Scope, call store.ToolCall
 	return q, err
 }
 
+// OnInterrupt reports whether an AG-UI agent asked by CUSTOM on_interrupt. Its clients answer by forwardedProps.command.resume.
+func (q Question) OnInterrupt() bool { return len(q.Call.Event) > 0 }
+
 // cardSuffix makes the id of a card of the id of its Question.
 const cardSuffix = ".ask"
 

@@ -46,7 +46,10 @@ type Request struct {
 	Options        []Option
 	ResponseSchema json.RawMessage
 	Risk           string
-	ExpiresIn      time.Duration // 0: the default
+	Event          json.RawMessage `json:",omitempty"` // the value of the CUSTOM on_interrupt that asks; nil for none
+	// Lasting is set for a client's tool that waits for as long as the page needs, where ExpiresIn is 0.
+	Lasting   bool          `json:",omitempty"`
+	ExpiresIn time.Duration // 0: the default
 }
 
 // About is the name of the tool a permission is about.
@@ -100,4 +103,11 @@ type Delivery struct {
 	// option, for an Agent that has no other word for it: ACP's cancelled means that the prompt was cancelled.
 	Reason string
 	Reject json.RawMessage
+	// Args are those that were asked, or as a person changed them, which Edited reports. Schema is the Request's ResponseSchema, and
+	// Words is the person's reason: for an Agent that takes its answers in a form of its own.
+	Args   json.RawMessage
+	Edited bool
+	Schema json.RawMessage
+	Words  string
+	Event  json.RawMessage // the Request's
 }

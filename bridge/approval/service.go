@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"aqueduct/bridge/approval/audit"
+	"aqueduct/bridge/redact"
 	"aqueduct/policy"
 	"aqueduct/store"
 )
@@ -19,6 +20,8 @@ type Config struct {
 	Calls Calls
 	// Policy is the one in force; nil for none.
 	Policy *policy.Holder
+	// Hash is that of changed arguments.
+	Hash redact.Hasher
 	// Audit keeps refused attempts; what succeeds is audited in its own transaction.
 	Audit *audit.Log
 	// Ring wakes the owner of a Session.
@@ -58,7 +61,7 @@ func New(cfg Config) *Service {
 		store: cfg.Store, audit: cfg.Audit, ring: cfg.Ring, settled: cfg.Settled, logger: cfg.Logger, Deadlines: NewDeadlines(),
 		Feed:   NewFeed(FeedConfig{Store: cfg.Store, Logger: cfg.Logger, Wanted: cfg.FeedWanted, Changed: cfg.FeedChanged}),
 		Grants: &Grants{store: cfg.Store, policy: cfg.Policy, newID: cfg.NewID},
-		Settler: &Settler{Notices: cfg.Notices, Calls: cfg.Calls, Replica: cfg.Replica, NewID: cfg.NewID, Once: func(id string, why error) {
+		Settler: &Settler{Notices: cfg.Notices, Calls: cfg.Calls, Hash: cfg.Hash, Replica: cfg.Replica, NewID: cfg.NewID, Once: func(id string, why error) {
 			cfg.Logger.Info("an always was taken for once", slog.String("approval_id", id), slog.Any("reason", why))
 		}},
 	}

@@ -115,7 +115,10 @@ func recordedDecision(d Decision) json.RawMessage {
 func toolCallMove(q Question, d Decision, now time.Time) store.ToolCallMove {
 	m := store.ToolCallMove{
 		ID: q.Call.ID, From: q.Call.Status, ErrorCode: d.ErrorCode, InTranscript: d.InTranscript, CardAnswered: d.CardAnswered, EndedAt: now,
-		Args: d.Edited, ArgsSHA256: d.SHA256, Result: d.Result,
+		Args: d.Edited, Result: d.Result,
+	}
+	if q.IsToolCall() { // a hash on the call marks those that this server executes
+		m.ArgsSHA256 = d.SHA256
 	}
 	switch {
 	case d.Status == store.ApprovalExpired:

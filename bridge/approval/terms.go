@@ -13,14 +13,14 @@ import (
 
 // TermsOf are how a Question has to be asked, as the policy wanted it.
 func TermsOf(a store.Approval) policy.Terms {
-	t := policy.Terms{FourEyes: a.FourEyes, MayEdit: a.MayEdit}
+	t := policy.Terms{FourEyes: a.FourEyes, MayEdit: &a.MayEdit}
 	_ = json.Unmarshal(a.Approvers, &t.Approvers) // of our own writing, or none
 	return t
 }
 
 // SetTerms puts them on an Approval that is about to be asked.
 func SetTerms(a *store.Approval, t policy.Terms, asked string) {
-	a.FourEyes, a.MayEdit, a.AskedUser = t.FourEyes, t.MayEdit, asked
+	a.FourEyes, a.MayEdit, a.AskedUser = t.FourEyes, t.AllowsEdit(), asked
 	if len(t.Approvers) > 0 {
 		a.Approvers = mustJSON(t.Approvers)
 	}

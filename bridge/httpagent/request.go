@@ -35,6 +35,9 @@ func (a *Agent) request(call bridge.Call, answers []approval.Delivery) (request,
 	if a.cfg.Protocol == ProtocolAGUI {
 		made := aguiagent.Prompt(call, answers)
 		made.Translator.KeepRaw = a.cfg.KeepRaw
+		if made.Cancelled {
+			return request{meaning: uncalled{}}, nil
+		}
 		return request{a.cfg.URL, made.Body, aguiMeaning{made.Translator}}, nil
 	}
 	body, names, err := bodyOf(call, answers, a.cfg.Messages)
@@ -56,6 +59,20 @@ func (m aguiMeaning) over() bool { return m.Ended() }
 
 // ends implements meaning.
 func (m aguiMeaning) ends(dst []bridge.Output) []bridge.Output { return m.End(dst) }
+
+// uncalled is the meaning of a call that is not made, because the agent could only take it for a person's answer.
+type uncalled struct{}
+
+// translate implements meaning.
+func (uncalled) translate(dst []bridge.Output, _ frame) ([]bridge.Output, error) { return dst, nil }
+
+// over implements meaning.
+func (uncalled) over() bool { return false }
+
+// ends implements meaning.
+func (uncalled) ends(dst []bridge.Output) []bridge.Output {
+	return append(dst, bridge.Output{End: &bridge.End{Cancelled: true}})
+}
 
 // call calls the agent and waits for the headers of its answer. The Turn it returns owns the response body; on every
 // error path Release closes what was opened.
@@ -87,6 +104,11 @@ func (t *turn) open() error {
 		return &fault.Error{Code: bridge.CodeInternal, Message: "The request to the agent could not be made.", Cause: err}
 	}
 	t.means = r.meaning
+	if r.address == "" {
+		t.body = http.NoBody
+		t.reader = newFrameReader(t.body, a.cfg.Limits.FrameBytes)
+		return nil
+	}
 	req, err := http.NewRequestWithContext(t.ctx, http.MethodPost, r.address, bytes.NewReader(r.body))
 	if err != nil {
 		return &fault.Error{Code: CodeUnreachable, Message: "The agent's address is not valid.", Cause: err}

@@ -20,6 +20,7 @@ const (
 	ofArgs     = "args"
 	ofResult   = "result"
 	ofDecision = "decision"
+	ofEvent    = "event"
 	ofMessage  = "message"
 	ofInput    = "input"
 	ofPart     = "part"
@@ -96,7 +97,7 @@ func each[T any](ctx context.Context, rows []T, err error, reveal func(*T) error
 // call, approval, message and turn are what one and each do to a row: they put its originals in.
 func (r *originals) call(ctx context.Context) func(*store.ToolCall) error {
 	return func(c *store.ToolCall) error {
-		return errors.Join(r.original(ctx, ofArgs, c.ID, &c.Args), r.original(ctx, ofResult, c.ID, &c.Result))
+		return errors.Join(r.original(ctx, ofArgs, c.ID, &c.Args), r.original(ctx, ofResult, c.ID, &c.Result), r.original(ctx, ofEvent, c.ID, &c.Event))
 	}
 }
 

@@ -99,10 +99,11 @@ func (r *rows) context(e store.ContextEntry) store.ContextEntry {
 	return e
 }
 
-// call seals args and result: they are executed or handed to the agent. An error is shown only.
+// call seals args, result and event: they are executed or handed to the agent. An error is shown only.
 func (r *rows) call(c store.ToolCall) store.ToolCall {
 	r.sealing(ofArgs, c.ID, known(c.SessionID), &c.Args)
 	r.sealing(ofResult, c.ID, known(c.SessionID), &c.Result)
+	r.sealing(ofEvent, c.ID, known(c.SessionID), &c.Event)
 	r.json(&c.Error)
 	if c.Kind == store.KindQuestion { // the agent's word; other calls are found by the name of a tool that is there
 		r.text(&c.Name)

@@ -1,7 +1,6 @@
 package tools
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -68,7 +67,7 @@ func (j *judge) edited(ctx context.Context, r store.Reader, session store.Sessio
 	if err != nil {
 		return nil, "", err
 	}
-	if edited, err = unmasked(ctx, r, q, edited); err != nil {
+	if edited, err = approval.Unmasked(ctx, r, q, edited); err != nil {
 		return nil, "", err
 	}
 	// A check that is deferred is no verdict yet: the error goes to schema.Outside as it is.
@@ -86,23 +85,6 @@ func (j *judge) edited(ctx context.Context, r store.Reader, session store.Sessio
 		return nil, "", fault.New(approval.EditRefused, blockReason(v))
 	}
 	return args, j.hash.Sum(args), nil
-}
-
-// unmasked restores, in changed arguments, the values that the approver was shown masked and left in their places. A mask
-// anywhere else is refused: it stands for no value.
-func unmasked(ctx context.Context, r store.Reader, q approval.Question, edited json.RawMessage) (json.RawMessage, error) {
-	if !bytes.Contains(edited, []byte(redact.Mask)) {
-		return edited, nil
-	}
-	original, err := r.ToolCall(store.WithOriginals(ctx), store.System(), q.Call.ID)
-	if err != nil {
-		return nil, err
-	}
-	whole, ok := redact.Restore(q.Call.Args, original.Args, edited)
-	if !ok {
-		return nil, fault.New(approval.InvalidAnswer, "A masked value can only be left where it is, or be replaced.")
-	}
-	return whole, nil
 }
 
 // useGrant counts one use of the Grant that allowed the call. If the Grant was used up or revoked meanwhile, a person is

@@ -151,14 +151,17 @@ type Asked struct {
 	Risk       string          `json:"risk,omitempty"`
 	ArgsSHA256 string          `json:"args_sha256"`
 	Options    json.RawMessage `json:"options,omitempty"`
-	ExpiresAt  int64           `json:"expires_at"`
+	ExpiresAt  int64           `json:"expires_at,omitempty"` // 0 for one that does not expire
 }
 
 // ApprovalRecord is approval_created. The arguments are not in it: tool_call_created has them, or the Question's row.
 func ApprovalRecord(a store.Approval) store.Record {
 	asked := Asked{
 		ApprovalID: a.ID, ToolCallID: a.ID, ToolName: a.Tool, Kind: string(a.Kind), Title: a.Title, Risk: a.Risk, ArgsSHA256: a.ArgsSHA256,
-		Options: a.Options, ExpiresAt: a.ExpiresAt.UnixMilli(),
+		Options: a.Options,
+	}
+	if !a.ExpiresAt.IsZero() {
+		asked.ExpiresAt = a.ExpiresAt.UnixMilli()
 	}
 	return Record(ApprovalCreated, a.SessionID, a.TurnID, a.CreatedAt, asked)
 }

@@ -46,7 +46,7 @@ func TestAnswers(t *testing.T) {
 		{"prefs declined", answered("prefs", cancelled("ask_prefs")), "economy"},
 		{"tool", answered("client_tool", resolved("call_client", map[string]any{"content": "42"})), "answered: 42"},
 		{"tool JSON", answered("client_tool", resolved("call_client", map[string]any{"content": []int{1}})), "answered: [1]"},
-		{"tool declined", answered("client_tool", cancelled("call_client")), "did not run"},
+		{"tool declined", answered("client_tool", cancelled("call_client")), "gave no result"},
 		{"all", answered("all", resolved("ask_travel", map[string]any{"choice": "舒适型"})), "根据您的偏好 舒适型"},
 		{"all declined", answered("all", cancelled("ask_travel")), "根据您的偏好 经济型"},
 	} {

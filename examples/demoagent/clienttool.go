@@ -14,7 +14,7 @@ func showClientTool(s *stream, c invocation) {
 	a, ok := c.answered(id)
 	switch {
 	case ok && a.cancelled():
-		s.say("Your frontend did not run it.")
+		s.say("Your frontend gave no result.")
 	case ok:
 		var p struct {
 			Content json.RawMessage `json:"content"`

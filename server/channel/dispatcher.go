@@ -124,7 +124,7 @@ func (d *dispatcher) chat(ctx context.Context, frame *Envelope, raw []byte) (bri
 	}
 	reply, err := d.h.Sessions.Chat(ctx, req)
 	if err == nil && (reply.Run.ExternalID != frame.RequestID || reply.Join) {
-		err = fault.New(problem.MessageNotTaken, "A question of this session is open; it is answered first.")
+		err = fault.New(problem.MessageNotTaken, "A question of this session is open. Answer it, or cancel the run, and send the message again.")
 	}
 	return reply, err
 }

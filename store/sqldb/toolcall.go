@@ -17,7 +17,7 @@ type (
 
 const selectToolCall = `SELECT c.tool_call_id, c.session_id, c.turn_id, c.run_id, c.tool_name, c.kind, c.status, c.args,
 	c.args_sha256, c.edited, c.result, c.error_code, c.error, c.upstream_id, c.idempotency_key, c.risk, c.grant_id,
-	c.on_failure, c.timeout_ms, c.replica, c.running_at, c.told, c.carded, c.created_at, c.expires_at, c.ended_at, c.delivered_at
+	c.on_failure, c.timeout_ms, c.replica, c.running_at, c.told, c.carded, c.created_at, c.expires_at, c.ended_at, c.delivered_at, c.event
 	FROM tool_calls c JOIN sessions s ON s.session_id = c.session_id`
 
 // waiting is the condition of a ToolCall that a person or a client has to answer. It is that of the partial index
@@ -29,7 +29,7 @@ func scanToolCall(at row) (store.ToolCall, error) {
 	err := at.Scan(&c.ID, &c.SessionID, &c.TurnID, &c.RunID, &c.Name, &c.Kind, &c.Status, &c.Args,
 		&c.ArgsSHA256, &c.Edited, &c.Result, &c.ErrorCode, &c.Error, &c.UpstreamID, &c.IdempotencyKey, &c.Risk, &c.GrantID,
 		&c.OnFailure, spanInto{&c.Timeout}, &c.Replica, timeInto{&c.RunningAt}, &c.InTranscript, &c.Carded, timeInto{&c.CreatedAt}, timeInto{&c.ExpiresAt},
-		timeInto{&c.EndedAt}, timeInto{&c.DeliveredAt})
+		timeInto{&c.EndedAt}, timeInto{&c.DeliveredAt}, &c.Event)
 	return c, err
 }
 

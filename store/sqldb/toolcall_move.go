@@ -82,6 +82,7 @@ func toolCallFields[M any](of func(M) *store.ToolCall) []field[M] {
 		numberField("timeout_ms", replace, func(m M) int64 { return of(m).Timeout.Milliseconds() }),
 		textField("replica", replace, func(m M) string { return of(m).Replica }),
 		timeField("running_at", replace, func(m M) time.Time { return of(m).RunningAt }),
+		jsonField("event", replace, func(m M) []byte { return of(m).Event }),
 	}
 }
 

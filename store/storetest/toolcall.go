@@ -15,7 +15,7 @@ func testToolCalls(env *storeEnv) {
 		Status: store.ToolSucceeded, Args: []byte(`{"b":1,"a":2}`), Result: []byte(`"ok"`), ErrorCode: "c",
 		ArgsSHA256: "ab", Edited: true, Error: []byte(`{"code":"c"}`), IdempotencyKey: "k", Risk: "high", GrantID: "g",
 		OnFailure: store.FailureEndsRun, Timeout: 1500 * time.Millisecond, Replica: "r9", RunningAt: at(5),
-		UpstreamID: "up", InTranscript: true, Carded: true, CreatedAt: at(1), ExpiresAt: at(2), EndedAt: at(3), DeliveredAt: at(4)}
+		UpstreamID: "up", Event: []byte(`"{\"q\":1}"`), InTranscript: true, Carded: true, CreatedAt: at(1), ExpiresAt: at(2), EndedAt: at(3), DeliveredAt: at(4)}
 	env.move(store.InsertToolCall{ToolCall: whole})
 	same(env, got[store.ToolCall](env)(env.s.ToolCall(ctx, all, whole.ID)), whole)
 	env.refuse(store.ErrConflict, store.Batch{Moves: []store.Move{store.InsertToolCall{ToolCall: whole}}})

@@ -68,19 +68,23 @@ func started(t *testing.T, cmd *exec.Cmd, pattern string) string {
 
 // TestTanStack: an agent made with TanStack AI, under both official clients: text, history, its own tools, the page's tools,
 // tools that need approval, a failure.
-func TestTanStack(t *testing.T) { judge(t, "tanstack") }
+func TestTanStack(t *testing.T) { judge(t, "tanstack", nil) }
 
 // TestMastra: an agent of Mastra behind the protocol's own package for it; with a shared state too.
-func TestMastra(t *testing.T) { judge(t, "mastra") }
+func TestMastra(t *testing.T) { judge(t, "mastra", nil) }
 
-// TestLangGraph: a graph on LangGraph's own server behind the protocol's own package for it; with a shared state too.
-func TestLangGraph(t *testing.T) { judge(t, "langgraph") }
+// TestLangGraph: a graph on LangGraph's own server behind the protocol's own package for it, as that ships: interrupts come by CUSTOM
+// on_interrupt, and are answered by forwardedProps.command.resume; with a shared state too.
+func TestLangGraph(t *testing.T) { judge(t, "langgraph", nil) }
 
-// judge starts an agent and has NAME.test.mjs talk to it through the program.
-func judge(t *testing.T, name string) {
+// TestLangGraphOutcome: the same with emitInterruptOutcome, where each interrupt comes in both ways.
+func TestLangGraphOutcome(t *testing.T) { judge(t, "langgraph", []string{"OUTCOME=1"}, "outcome") }
+
+// judge starts an agent with arguments and has NAME.test.mjs, with more variables, talk to it through the program.
+func judge(t *testing.T, name string, env []string, args ...string) {
 	t.Helper()
 	nodetest.Need(t, "node_modules/.installed", "make setup-aguiagents")
-	agent := "http://127.0.0.1:" + started(t, exec.Command("node", name+".mjs"), `listening on (\d+)`)
+	agent := "http://127.0.0.1:" + started(t, exec.Command("node", append([]string{name + ".mjs"}, args...)...), `listening on (\d+)`)
 	path, err := program.Shipped()
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +92,7 @@ func judge(t *testing.T, name string) {
 	serve := exec.Command(path, "serve", "--listen", "127.0.0.1:0", "--auth", "none",
 		"--database", "sqlite:"+filepath.Join(t.TempDir(), "a.db"), "--agent", name+"="+agent+"/,protocol=agui")
 	url := "http://" + started(t, serve, `listening on .*?(127\.0\.0\.1:\d+)`)
-	report := nodetest.Run(t, []string{"AQUEDUCT_URL=" + url, "AGENT_URL=" + agent}, name+".test.mjs")
+	report := nodetest.Run(t, append(env, "AQUEDUCT_URL="+url, "AGENT_URL="+agent), name+".test.mjs")
 	t.Logf("node --test %s.test.mjs\n%s", name, nodetest.Totals(report))
 }
 

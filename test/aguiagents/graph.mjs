@@ -20,7 +20,7 @@ class Scripted extends BaseChatModel {
   }
 
   async* _streamResponseChunks(messages, options, run) {
-    const { call, text } = says(messages.map((m) => ({ role: roles[m.getType()], content: m.content })), { count: ['count', '{}'] });
+    const { call, text } = says(messages.map((m) => ({ role: roles[m.getType()], content: m.content })), { count: ['count', '{}'], ask: ['ask_name', '{}'] });
     const [name, args = ''] = call ?? [];
     const begun = { index: 0, id: `call_${messages.length}`, name, args: '', type: 'tool_call_chunk' };
     const parts = call
@@ -42,6 +42,7 @@ async function act({ messages, count = 0 }) {
   });
   switch (call.name) {
     case 'weather': return result({ city: call.args.city, degrees: 7 });
+    case 'ask_name': return result({ name: interrupt({ question: 'What is your name?' }) });
     case 'count': return result({ counted: true }, { count: count + 2 });
   }
   const { approved } = interrupt({ reason: 'tool_call', message: 'Run send_email?', toolCallId: call.id });

@@ -52,10 +52,31 @@ async function rejoins(HttpAgent, agent) {
 
 /**
  * judge has both clients talk to the agent. can: pieces (arguments come as the model writes them), state (the word count),
- * sent (GET /sent); declined is what a rejected tool gives; asks are the calls that show the question.
+ * sent (GET /sent), told (interrupts come by CUSTOM on_interrupt), asksFreely (ask makes it ask a question); declined is what a rejected tool gives; asks are the calls that show the question.
  */
 export function judge(can) {
-  for (const [name, HttpAgent] of [['@ag-ui/client 1.0.0', HttpAgent1], ['@ag-ui/client 0.0.59', HttpAgent0]]) {
+  const clients = [['@ag-ui/client 1.0.0', HttpAgent1], ['@ag-ui/client 0.0.59', HttpAgent0]];
+  for (const [name, HttpAgent] of can.asksFreely ? clients : []) {
+    test(`${name}: a question with a free answer`, async () => {
+      const { say, run, text, agent } = talk(HttpAgent);
+      const first = await say('ask please');
+      const told = first.find((e) => e.name === 'on_interrupt');
+      const pending = async () => (await (await fetch(`${process.env.AQUEDUCT_URL}/api/approvals?status=PENDING`)).json()).approvals.filter((a) => a.thread_id === agent.threadId);
+      const [question, ...more] = await pending();
+      assert.deepEqual(more, []);
+      assert.deepEqual([question.kind, question.title], ['input', 'What is your name?']);
+      assert.deepEqual(JSON.parse(told.value), { question: 'What is your name?' });
+      assert.deepEqual(told.metadata.aqueduct.questionIds, [question.approval_id]);
+      if (can.told) await run({ forwardedProps: { command: { resume: 'Ada', interruptEvent: told.value } } });
+      else await run({ resume: [{ interruptId: question.approval_id, status: 'resolved', payload: 'Ada' }] });
+      assert.match(text(), /"name":"Ada"/);
+      assert.deepEqual(await pending(), []);
+      await say('hello');
+      assert.equal(text(), 'You wrote: ask please, hello');
+    });
+  }
+
+  for (const [name, HttpAgent] of clients) {
     test(`${name}: text, and what was said before`, async () => {
       const { say, text, agent } = talk(HttpAgent);
       await say('hello');
@@ -100,10 +121,12 @@ export function judge(can) {
         const before = can.sent ? await sent() : [];
         const first = await say('email please');
         assert.deepEqual(first.filter((e) => e.type === 'TOOL_CALL_START').map((e) => e.toolCallName), can.asks);
-        const [interrupt] = first.at(-1).outcome.interrupts;
+        const told = can.told && first.find((e) => e.name === 'on_interrupt');
+        const [interrupt] = told ? first.at(-1).metadata.aqueduct.interrupts : first.at(-1).outcome.interrupts;
         assert.match(interrupt.message, can.message);
         if (can.sent) assert.deepEqual(await sent(), before, 'it was sent unasked');
-        if (agent.pendingInterrupts) await run({ resume: [{ interruptId: interrupt.id, status: 'resolved', payload: { approved } }] });
+        if (told) await run({ forwardedProps: { command: { resume: { approved }, interruptEvent: told.value } } });
+        else if (agent.pendingInterrupts) await run({ resume: [{ interruptId: interrupt.id, status: 'resolved', payload: { approved } }] });
         else {
           agent.addMessage({ id: randomUUID(), role: 'tool', toolCallId: interrupt.id, content: JSON.stringify({ approved }) });
           await run();

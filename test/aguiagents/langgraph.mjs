@@ -4,5 +4,7 @@ import { LangGraphAgent } from '@ag-ui/langgraph';
 import { start } from './langgraphserver.mjs';
 import { serve } from './serve.mjs';
 
+// As it ships the package tells an interrupt by CUSTOM on_interrupt alone; with the argument "outcome", in both ways.
+const settings = process.argv[2] === 'outcome' ? { emitInterruptOutcome: true } : {};
 const of = await start('graph.mjs', ['messages', 'tools', 'count']);
-serve(() => new LangGraphAgent({ ...of, emitInterruptOutcome: true }));
+serve(() => new LangGraphAgent({ ...of, ...settings }));

@@ -4,5 +4,5 @@ import { judge } from './judge.mjs';
 
 judge({
   state: true, sent: true, breaks: true,
-  asks: ['request_permission'], message: /mastra:tool_suspend/, declined: /"declined":"ada@example.org"/,
+  asks: ['request_permission'], message: /^send_email$/, declined: /"declined":"ada@example.org"/,
 });

@@ -37,9 +37,11 @@ const folds = {
     }
   },
   RUN_FINISHED(t, e) {
-    const type = e.outcome?.type ?? 'success';
+    // A run that asked by CUSTOM on_interrupt has no outcome; its questions are in the metadata.
+    const asked = e.outcome?.interrupts ?? e.metadata?.aqueduct?.interrupts ?? [];
+    const type = asked.length ? 'interrupt' : e.outcome?.type ?? 'success';
     t.run = { id: e.runId, status: type === 'success' ? 'finished' : type };
-    setInterrupts(t, e.outcome?.interrupts ?? []);
+    setInterrupts(t, asked);
     t.steps = [];
   },
   RUN_ERROR(t, e) {

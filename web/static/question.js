@@ -26,8 +26,13 @@ export function questionCard(interrupt, args, answer) {
     answer({ interruptId: interrupt.id, ...entry });
   };
   const resolve = (payload) => reply({ status: 'resolved', payload });
+  const edits = args.may_edit ? editor(args.args) : null;
+  if (edits) card.append(edits.label);
   card.append(Array.isArray(args.options) && args.options.every((o) => o?.id && o?.kind)
-    ? optionButtons(args.options, resolve)
+    ? optionButtons(args.options, (option) => {
+      const changed = edits?.changed(option);
+      if (changed !== null) resolve({ optionId: option.id, ...changed });
+    })
     : inputForm(interrupt.responseSchema ?? args.response_schema ?? {}, resolve, () => reply({ status: 'cancelled' })));
   return card;
 }
@@ -76,12 +81,32 @@ function optionName(option) {
   return kind.toLowerCase() === label.toLowerCase() ? [kind] : [kind, el('small', {}, ` “${label}”`)];
 }
 
+// editor is a field with the arguments, for a question whose arguments may be changed. changed gives what goes with an option:
+// nothing where it rejects or all is as it was, null where the text is no JSON.
+function editor(args) {
+  const before = JSON.stringify(args ?? {}, null, 2);
+  const control = el('textarea', { value: before, rows: Math.min(12, before.split('\n').length), spellcheck: false });
+  const label = el('label', {}, el('span', {}, 'Arguments, which you may change'), control);
+  const changed = (option) => {
+    if (control.value === before || !option.kind.startsWith('allow')) return {};
+    try {
+      return { editedArgs: JSON.parse(control.value) };
+    } catch (err) {
+      control.setCustomValidity(`This is not JSON: ${err.message}`);
+      control.reportValidity();
+      return null;
+    }
+  };
+  control.addEventListener('input', () => control.setCustomValidity(''));
+  return { label, changed };
+}
+
 function optionButtons(options, resolve) {
   const row = el('div', { className: 'buttons' });
   for (const option of options) {
     const button = el('button', { type: 'button' }, ...optionName(option));
     button.dataset.kind = option.kind;
-    button.addEventListener('click', () => resolve({ optionId: option.id }));
+    button.addEventListener('click', () => resolve(option));
     row.append(button);
   }
   return row;

@@ -57,6 +57,8 @@ test('how a Run ends', () => {
   const asked = after(started, { type: 'RUN_FINISHED', runId: 'r1', outcome: { type: 'interrupt', interrupts: [interrupt] } });
   assert.equal(asked.run.status, 'interrupt');
   assert.deepEqual(asked.interrupts, [interrupt]);
+  const told = after(started, { type: 'RUN_FINISHED', runId: 'r1', metadata: { aqueduct: { interrupts: [interrupt] } } });
+  assert.deepEqual([told.run.status, told.interrupts], ['interrupt', [interrupt]], 'a run that asked by CUSTOM on_interrupt');
   fold(asked, { type: 'RUN_STARTED', runId: 'r2' });
   assert.deepEqual(asked.interrupts, [], 'the next Run settles what was asked');
   assert.equal(after(started, { type: 'RUN_FINISHED', runId: 'r1' }).run.status, 'finished');

@@ -110,7 +110,7 @@ class Reader:
             self.outcome = "over"
             raise ChatError(event.get("code") or "run_error", event.get("message") or "The run failed.")
         elif kind == "RUN_FINISHED":
-            yield from self._finished(event.get("outcome") or {})
+            yield from self._finished(event.get("outcome") or _asked_by_custom(event))
 
     def _called(self, id: str) -> Iterator[Chunk]:
         name, *pieces = self._calls.pop(id, [""])
@@ -146,6 +146,12 @@ class Reader:
                 if ("asked", i["id"]) not in self._shown:
                     self._shown.add(("asked", i["id"]))
                     yield _asked(i)
+
+
+def _asked_by_custom(event: dict) -> dict:
+    """The outcome of a run that asked by CUSTOM on_interrupt: it has none, and names its questions in the metadata."""
+    ours = (event.get("metadata") or {}).get("aqueduct") or {}
+    return {"type": "interrupt", "interrupts": ours["interrupts"]} if ours.get("interrupts") else {}
 
 
 def _asked(interrupt: dict) -> Chunk:

@@ -1,0 +1,87 @@
+package bridge
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"aqueduct/bridge/approval"
+	"aqueduct/internal/jsonequal"
+	"aqueduct/store"
+)
+
+// noneNamed is an answer by forwardedProps.command that is for none of the open Questions. It is the value of question_unknown.
+type noneNamed struct {
+	ID   string   `json:"id"` // "": the answer has no id of ours
+	Open []string `json:"open"`
+}
+
+// Error implements error.
+func (*noneNamed) Error() string { return "bridge: the command names no open question" }
+
+// questionOfCommand is the open Question that a client answers by forwardedProps.command.resume. It names none by our id: it is for
+// the only one, or for the one whose event command.interruptEvent is. An event that is another Question's answers none, since that
+// card was for something else.
+func (t *answerTaker) questionOfCommand(ctx context.Context, c approval.Command) (approval.Question, error) {
+	open, err := t.tx.OpenToolCalls(ctx, store.System(), t.session.ID)
+	if err != nil {
+		return approval.Question{}, err
+	}
+	var asks, named []approval.Question
+	unknown := &noneNamed{Open: []string{}}
+	for _, call := range open {
+		if call.Status != store.ToolWaitingApproval {
+			continue // a client's tool is answered by a tool message
+		}
+		q, err := approval.Of(ctx, t.tx, store.System(), call)
+		if err != nil {
+			return q, err
+		}
+		asks, unknown.Open = append(asks, q), append(unknown.Open, call.ID)
+		if isEventOf(c.Event, q) {
+			named = append(named, q)
+		}
+	}
+	// A client that names the event answers that question alone. Two presses on one card, or a card of an earlier turn that is still on
+	// the screen, would otherwise be the answer to whatever is open by then, a permission too.
+	switch {
+	case len(named) == 1:
+		return named[0], nil
+	case len(asks) == 1 && c.Event == nil:
+		return asks[0], nil
+	}
+	return approval.Question{}, unknown
+}
+
+// isEventOf reports whether an event is the one that asked a Question: its value, or one with an id of it. It comes back as the
+// client has it, as text or as JSON, and masked as the client got it, so it is compared with the masked row. An agent that asks by
+// an outcome may have sent the event beside it, whose value is not kept: it has the Question's text.
+func isEventOf(event json.RawMessage, q approval.Question) bool {
+	value := approval.Unwrapped(event)
+	if len(value) == 0 {
+		return false
+	}
+	if q.OnInterrupt() && jsonequal.Texts(value, approval.Unwrapped(q.Call.Event)) {
+		return true
+	}
+	var text string
+	if json.Unmarshal(value, &text) == nil {
+		return text == q.Call.ID || text != "" && text == q.Approval.Title
+	}
+	var ids map[string]json.RawMessage
+	_ = json.Unmarshal(value, &ids) // what is no object has none
+	_, asked, _ := strings.Cut(q.Call.UpstreamID, "/")
+	parts := append(strings.FieldsFunc(asked, func(r rune) bool { return r == '/' || r == ':' }), q.Call.ID)
+	for _, value := range ids {
+		if json.Unmarshal(value, &text) == nil && text != "" && text == q.Approval.Title && !q.OnInterrupt() {
+			return true
+		}
+	}
+	for _, key := range []string{"questionId", "interruptId", "interrupt_id", "id", "toolCallId"} {
+		if json.Unmarshal(ids[key], &text) == nil && slices.Contains(parts, text) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,92 @@
+package bridge
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"aqueduct/agui"
+	"aqueduct/bridge/approval"
+	"aqueduct/store"
+)
+
+// This file has the effect of a person's next message on open Questions. A page's tool without an answer must not lock the thread, and
+// neither must a question that a page cannot show.
+
+// leaves reports whether the open calls are all of clients' tools: the next message then goes on without them. With none open the
+// Turn is about to go on with answers that it got.
+func leaves(open []store.ToolCall) bool {
+	for _, call := range open {
+		if call.Status != store.ToolWaitingClient {
+			return false
+		}
+	}
+	return len(open) > 0
+}
+
+// goOn settles the calls of clients' tools that a new message leaves behind, in the transaction that takes the message. A result
+// that comes later is one too many.
+//
+// The settlement, the message and the command that ends the Turn are one commit. The owner of the Session reads commands before
+// settlements, so it ends the Turn and does not call the agent again with results that no page gave.
+func (t *answerTaker) goOn(ctx context.Context, left []store.ToolCall) error {
+	for _, call := range left {
+		q, err := approval.Of(ctx, t.tx, store.System(), call)
+		if err != nil {
+			return err
+		}
+		settled, err := t.approvals.Apply(ctx, t.tx, t.session, q, approval.WentOn(t.req.Principal.User), t.req.Principal)
+		if err != nil {
+			return err
+		}
+		if settled.Won {
+			t.settled = append(t.settled, settled)
+		}
+	}
+	return nil
+}
+
+// takeWords makes the message of a TDesign page the answer to the one open question, where that takes any text and the page did not
+// declare a component for it: such a page cannot show the card.
+func (t *answerTaker) takeWords(ctx context.Context) error {
+	if t.req.Dialect != DialectTDesign || t.any || len(t.fresh) != 1 || t.active == nil || !t.active.Status.Paused() || len(t.fresh[0].Content.Parts) > 0 {
+		return nil
+	}
+	open, err := t.tx.OpenToolCalls(ctx, store.System(), t.session.ID)
+	if err != nil || len(open) != 1 || t.req.profile().declares(open[0].Name) {
+		return err
+	}
+	q, err := approval.Of(ctx, t.tx, store.System(), open[0])
+	if err != nil || q.Approval.Kind != store.ApprovalInput || !takesText(q.Approval.ResponseSchema) {
+		return err
+	}
+	words := approval.Answer{QuestionID: q.Call.ID, Payload: mustJSON(t.fresh[0].Content.String())}
+	t.any, t.given, t.words = true, []given{{q, words}}, true
+	t.fresh = nil
+	return nil
+}
+
+// takesText reports whether any text answers a question: it has no schema, or one of a text.
+func takesText(schema json.RawMessage) bool {
+	var is struct {
+		Type string            `json:"type"`
+		Enum []json.RawMessage `json:"enum"`
+	}
+	return len(schema) == 0 || json.Unmarshal(schema, &is) == nil && is.Type == "string" && is.Enum == nil
+}
+
+// tookWords adds the sentence that reports it to the page's own response.
+func (t *answerTaker) tookWords() {
+	if settled := t.settled; t.words && len(settled) == 1 {
+		t.notes = append(t.notes, textMessage(fmt.Sprintf("Your message is the answer to “%s”.", settled[0].Question.Approval.Title))...)
+	}
+}
+
+// notTaken is the note about a message that meets an open question. It names the way out: an input may have no end of its own.
+func notTaken(active *store.Turn, fresh []agui.Message) any {
+	stop := "/api/runs/" + active.ID + "/cancel"
+	return map[string]any{
+		"ids": idsOf(fresh), "cancel": stop,
+		"message": "A question is open. Answer it, or stop it by POST " + stop + ", and send the message again.",
+	}
+}
