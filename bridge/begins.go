@@ -27,7 +27,11 @@ func (req *ChatRequest) mayAct() bool {
 
 // isEmptyJSON reports whether a value has no content.
 func isEmptyJSON(raw []byte) bool {
-	switch s := strings.Join(strings.Fields(string(raw)), ""); s {
+	const most = 64 // white space included; a longer value is not empty
+	if len(raw) > most {
+		return false
+	}
+	switch strings.Join(strings.Fields(string(raw)), "") {
 	case "", "null", "{}", "[]", `""`:
 		return true
 	}
