@@ -8,11 +8,11 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"aqueduct/acpgateway"
-	"aqueduct/server"
 	"aqueduct/server/auth"
 	"aqueduct/store"
 )
@@ -38,7 +38,7 @@ func (l *lines) last() string {
 }
 
 // enrols is a server at which proxies enrol, with its log and what it keeps of credentials.
-func enrols(t *testing.T, open func(testing.TB) (store.Store, error)) (*env, *auth.Keys, *lines, *server.ProxyAccess) {
+func enrols(t *testing.T, open func(testing.TB) (store.Store, error)) (*env, *auth.Keys, *lines) {
 	t.Helper()
 	st, err := open(t)
 	if err != nil {
@@ -48,12 +48,13 @@ func enrols(t *testing.T, open func(testing.TB) (store.Store, error)) (*env, *au
 	kept := auth.NewRegistry(st, slog.New(slog.DiscardHandler))
 	access := registers(keys)
 	access.Admit, access.Made = kept.Admit, kept.Made
-	now := time.Now()
-	access.Now = func() time.Time { now = now.Add(time.Minute); return now } // no brake is met
+	var minutes atomic.Int64
+	began := time.Now()
+	access.Now = func() time.Time { return began.Add(time.Duration(minutes.Add(1)) * time.Minute) } // no brake is met
 	h := newEnvWith(t, saysN(1), plan{
 		auth: static(t), revoke: true, proxies: access, open: func(testing.TB) (store.Store, error) { return st, nil }, log: slog.New(slog.NewTextHandler(log, nil)),
 	})
-	return h, keys, log, access
+	return h, keys, log
 }
 
 func reusable(t *testing.T, keys *auth.Keys, p auth.ProxyClaims) auth.Issued {
@@ -74,7 +75,7 @@ func TestS05BootstrapReusedByItsProxy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			first, _ := open(t)
-			h, keys, log, _ := enrols(t, first)
+			h, keys, log := enrols(t, first)
 			if err := acpgateway.NewRegistry(h.store).SaveProxy(t.Context(), store.Proxy{ID: "live", AgentID: "live", Status: store.ProxyOnline}); err != nil {
 				t.Fatal(err)
 			}
@@ -169,8 +170,7 @@ func TestS05BootstrapReusableRace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			first, _ := open(t)
-			h, keys, _, access := enrols(t, first)
-			access.Now = nil
+			h, keys, _ := enrols(t, first)
 			token := reusable(t, keys, auth.ProxyClaims{}).Token
 			var mu sync.Mutex
 			good := map[string]int{}

@@ -90,6 +90,12 @@ func (g *guard) check(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		// Programs send no Origin and pass; browsers send one with every request that another site may have made.
 		if origin := r.Header.Get("Origin"); origin != "" && !sameOrigin(r) && !g.allowed(h, origin, r.Host) {
+			if twinPage(r) { // it may read why, and nothing else
+				letRead(h, origin)
+				if r.Method == http.MethodOptions {
+					return preflight(c)
+				}
+			}
 			return problem.Refuse(problem.ForbiddenOrigin, forbiddenOriginAdvice(r, origin))
 		}
 		if r.Method == http.MethodOptions {
@@ -194,10 +200,15 @@ func (g *guard) allowed(h http.Header, origin, host string) bool {
 	if !g.origins[u.Scheme+"://"+strings.ToLower(u.Host)] {
 		return false
 	}
-	h.Set("Access-Control-Allow-Origin", origin)
-	h.Set("Access-Control-Allow-Credentials", "true")
+	letRead(h, origin)
 	h.Set("Access-Control-Expose-Headers", headerThread+", "+headerRun+", Link, ETag")
 	return true
+}
+
+// letRead lets a page of another origin read the answer.
+func letRead(h http.Header, origin string) {
+	h.Set("Access-Control-Allow-Origin", origin)
+	h.Set("Access-Control-Allow-Credentials", "true")
 }
 
 // preflight names what pages of listed origins may send: every header this server reads of a request. TDesign always

@@ -38,7 +38,8 @@ func forbiddenOriginAdvice(r *http.Request, origin string) string {
 	page := u.Scheme + "://" + strings.ToLower(u.Host)
 	if name, here := twoLoopbacks(r); name != "" {
 		return fmt.Sprintf("The page is on %s and calls %s. To a browser these are two sites, and it sends no session from one to the other. "+
-			"Open the page under %s, or let it call %s.", page, host, here, name)
+			"Open the page under %s, or let it call %s. A page that sends a token needs no session; let it call with: aqueduct serve --cors-origin %s",
+			page, host, here, name, page)
 	}
 	if !printableHost.MatchString(host) {
 		host = "another"

@@ -28,13 +28,13 @@ func fitted(r *http.Request, err error) error {
 	switch auth.Shown(r) {
 	case auth.ShownAgent:
 		detail = "This is an agent's token. It opens the routes for agents: tools, models, context, other agents. People, pages and programs call this route with tokens of their own."
-	case auth.TypeACPProxy:
+	case string(auth.TypeACPProxy):
 		detail = "This is a proxy's token. It opens /ws/agent and nothing else."
-	case auth.TypeBootstrap:
+	case string(auth.TypeBootstrap):
 		detail = "This is a bootstrap token. A proxy sends it to POST /api/admin/acp-proxy/register as x-acp-proxy-bootstrap; it opens nothing else."
-	case auth.TypeChannel:
+	case string(auth.TypeChannel):
 		detail = "This is a channel's token. It is the api_key of a hello at /ws/ingress and opens nothing else."
-	case auth.TypeApprover:
+	case string(auth.TypeApprover):
 		detail = "This is an approver's token. It decides, in the inbox and on the permission sockets, and does not open this."
 	default:
 		return err
@@ -66,14 +66,30 @@ func twoLoopbacks(r *http.Request) (page, here string) {
 	return page, here
 }
 
+// twinPage reports whether the page is this server's own under another name of this machine: the port is the same.
+func twinPage(r *http.Request) bool {
+	page, _ := twoLoopbacks(r)
+	u, err := url.Parse(r.Header.Get("Origin"))
+	return page != "" && err == nil && u.Port() == portOf(r.Host)
+}
+
+// portOf is the port of a Host; "" for none.
+func portOf(host string) string {
+	_, port, err := net.SplitHostPort(host)
+	if err != nil {
+		return ""
+	}
+	return port
+}
+
 func loopbackName(name string) bool {
 	ip := net.ParseIP(name)
 	return name == "localhost" || strings.HasSuffix(name, ".localhost") || ip != nil && ip.IsLoopback()
 }
 
 // tellPage answers a refused handshake of a page by a WebSocket that is closed at once with 1008 and the reason. It is for
-// pages that may call and have no good credential, and for those that use another name of this machine; any other is
-// refused as before. It reports whether it has answered.
+// pages that may call and have no good credential, and for this server's own page under another name of this machine; any
+// other is refused as before. It reports whether it has answered.
 func tellPage(c echo.Context, p *problem.Problem) bool {
 	r := c.Request()
 	if r.Header.Get("Origin") == "" || !websocket.IsWebSocketUpgrade(r) {
@@ -84,7 +100,7 @@ func tellPage(c echo.Context, p *problem.Problem) bool {
 	if page != "" {
 		why = ": the page is on " + page + ", the socket on " + here + ": two sites to a browser. Use one name for both"
 	}
-	if p.Code != problem.Unauthorized && (p.Code != problem.ForbiddenOrigin || page == "") {
+	if p.Code != problem.Unauthorized && (p.Code != problem.ForbiddenOrigin || !twinPage(r)) {
 		return false
 	}
 	return wsconn.Refuse(c, websocket.ClosePolicyViolation, p.Code+why) == nil

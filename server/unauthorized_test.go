@@ -134,10 +134,21 @@ func TestDialogPageIsToldWhy(t *testing.T) {
 		{"a page of a stranger", []string{"Origin", "https://evil.example"}, 403},
 		{"a program", nil, 401},
 		{"a name of ours, from elsewhere", []string{"Origin", "http://localhost.evil.example"}, 403},
+		{"another program of this machine", []string{"Origin", "http://localhost:1"}, 403},
 	} {
 		if status, _, _ := h.closing(paths[0], c.head...); status != c.want {
 			t.Errorf("%s: %d", c.name, status)
 		}
+	}
+	// What a browser asks before it sends the sign-in: the page can read the refusal only where this is answered.
+	asks := func(origin string) answer {
+		return h.do("OPTIONS", "/api/session", "", "Origin", origin, "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "content-type")
+	}
+	if got := asks("http://localhost" + port); got.status != 204 || got.header.Get("Access-Control-Allow-Origin") != "http://localhost"+port || !strings.Contains(got.header.Get("Access-Control-Allow-Headers"), "content-type") {
+		t.Errorf("the preflight: %d %v", got.status, got.header)
+	}
+	if got := asks("http://localhost:1"); got.status != 403 || got.header.Get("Access-Control-Allow-Origin") != "" {
+		t.Errorf("the preflight of another program's page: %d %v", got.status, got.header)
 	}
 	const body = `{"token":"` + goodToken + `"}`
 	for _, c := range []struct {
@@ -155,7 +166,8 @@ func TestDialogPageIsToldWhy(t *testing.T) {
 		{"a program", nil, 204, ""},
 	} {
 		got := h.do("POST", "/api/session", body, c.head...)
-		if got.status != c.status || !strings.Contains(got.body, c.want) || (got.header.Get("Set-Cookie") != "") != (c.status == 204) {
+		if got.status != c.status || !strings.Contains(got.body, c.want) || (got.header.Get("Set-Cookie") != "") != (c.status == 204) ||
+			c.head != nil && !strings.HasPrefix(c.name, "its own") && got.header.Get("Access-Control-Allow-Origin") == "" {
 			t.Errorf("sign-in, %s: %d %s", c.name, got.status, got.body)
 		}
 	}

@@ -45,11 +45,11 @@ func (k *Keys) ProxyTokenCredential(token string) (store.Credential, error) {
 }
 
 // ShownAgent is Shown for the token of an agent's run or session.
-const ShownAgent Type = "agent"
+const ShownAgent = "agent"
 
 // Shown is the type that the bearer token of a request claims; "" for none. Nothing of it is checked: it chooses the words
 // of a refusal.
-func Shown(r *http.Request) Type {
+func Shown(r *http.Request) string {
 	token, ok := bearerToken(r.Header.Values("Authorization"))
 	if !ok {
 		return ""
@@ -57,7 +57,7 @@ func Shown(r *http.Request) Type {
 	if strings.HasPrefix(token, store.RunTokenPrefix) {
 		return ShownAgent
 	}
-	return saysType(token)
+	return string(saysType(token))
 }
 
 // saysType is the type that a token claims; "" for none.
