@@ -119,7 +119,7 @@ func (d *difference) forgotten() {
 	}
 	for _, m := range d.t.shown.Messages() {
 		ids, _, _ := restore(m.Metadata)
-		gone := m.Role == agui.RoleAssistant && len(m.ToolCalls) == 0 && !m.Content.Absent && !stand[m.ID] && !d.t.grammar.TextOpen(ids.key())
+		gone := m.Role == agui.RoleAssistant && len(m.ToolCalls) == 0 && !m.Content.Absent && !stand[m.ID] && !d.t.grammar.Open(&agui.TextMessageContent{MessageID: ids.key()})
 		if gone != ids.Forgotten && ids.MessageID != "" {
 			ids.Forgotten = gone
 			d.amend(agui.Amendment{MessageID: m.ID, Metadata: annotate(nil, ids)})

@@ -164,7 +164,7 @@ func (d *difference) otherCalls(m, have *agui.Message) *[]agui.ToolCall {
 	for i, call := range m.ToolCalls {
 		is, _ := d.t.shown.Call(d.t.names.call(call.ID))
 		name, args := shownTool(call.Function.Name), call.Function.Arguments
-		if !d.t.grammar.CallOpen(call.ID) && (is.Function.Name != name || !jsonequal.Texts([]byte(is.Function.Arguments), []byte(args))) {
+		if !d.t.grammar.Open(&agui.ToolCallArgs{ToolCallID: call.ID}) && (is.Function.Name != name || !jsonequal.Texts([]byte(is.Function.Arguments), []byte(args))) {
 			is.Function, other = agui.FunctionCall{Name: name, Arguments: args}, true
 		}
 		other = other || have.ToolCalls[i].ID != is.ID

@@ -28,7 +28,8 @@ func ownID(key string) string {
 	return id
 }
 
-// uses are the calls of a run, by the agent's id.
+// uses are the calls of a run, by the agent's id. The official clients add the arguments of a second call to the first, whose
+// JSON is broken then; a result replaces none of what they have. Two calls are what the agent's model made.
 type uses struct {
 	of    map[string][]*use
 	chunk *use // that a chunk without an id goes on with
@@ -190,7 +191,8 @@ func (u *uses) onOutcome(o *agui.Outcome) {
 	o.PendingToolCallIDs = keys
 }
 
-// braces follows a JSON object, or array, to its end.
+// braces follows a JSON object, or array, to its end. Each piece is read once, however many there are: a chunk may repeat the
+// name of its call each time, and looking at all arguments again would cost their square.
 type braces struct {
 	depth             int
 	inString, escaped bool
