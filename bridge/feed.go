@@ -297,7 +297,10 @@ func (f *Feed) take(ctx context.Context, i Item) error {
 	return nil
 }
 
-// amended gives the messages as they are now, in a snapshot that is not kept: what changed in a message that a client has, no
+// amended is called for the event before the end of a Run: as late as that, so that a Run has one such snapshot however often its
+// agent changes its mind, and so that a client which comes back in the middle of the Run gets it too.
+//
+// It gives the messages as they are now, in a snapshot that is not kept: what changed in a message that a client has, no
 // other event of AG-UI changes. The rows are in the commit that the event is in. A snapshot has all that a client may have, as
 // that of a join does, since clients drop what it leaves out.
 func (f *Feed) amended(ctx context.Context) error {

@@ -56,7 +56,8 @@ func (d *difference) amend(a agui.Amendment) {
 	d.out = append(d.out, bridge.Output{Amended: &a})
 }
 
-// moved takes calls out of messages that lost them to other messages of the snapshot.
+// moved takes calls out of messages that lost them to other messages of the snapshot. The new owner has them by then, so that
+// no reader of the log finds a moment without them. A message that has nothing left gets no row (run.transcript).
 func (d *difference) moved() {
 	owner := make(map[string]string) // of a call: its message, by our ids
 	for i := range d.list {
@@ -82,7 +83,9 @@ func (d *difference) moved() {
 	}
 }
 
-// ordered puts the messages of this run into the order of the snapshot.
+// ordered puts the messages of this run into the order of the snapshot. Messages that are in order already stay where they are,
+// and each other one is moved behind the one before it in the snapshot, so that what others added between them keeps its
+// place. Clients do not move a message that they have: only who joins later reads the order.
 func (d *difference) ordered() {
 	place := make(map[string]int)
 	for i, m := range d.t.shown.Messages() {
