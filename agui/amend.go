@@ -26,7 +26,8 @@ func (a *Amendment) Changes() bool { return a.Shows() || a.Metadata != nil || a.
 // Shows reports whether clients show the message otherwise than before. They keep the place of a message that they have.
 func (a *Amendment) Shows() bool { return a.Content != nil || a.Error != "" || a.ToolCalls != nil }
 
-// Amend applies an Amendment and reports whether there is such a message. A message that is still streamed goes on behind
+// Amend is on the way of every event of a log that has one, live as in a replay, so that a Run that is taken up after a restart
+// stands where it stood. It applies an Amendment and reports whether there is such a message. A message that is still streamed goes on behind
 // the new content.
 func (f *Fold) Amend(a Amendment) bool {
 	m := f.byID[a.MessageID]

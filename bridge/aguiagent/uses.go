@@ -167,7 +167,8 @@ func (one *use) endedBefore(e *agui.ToolCallChunk) bool {
 	return one.args.closed && (!one.open || strings.TrimSpace(e.Delta) != "")
 }
 
-// onOutcome gives the calls that a run waits for their keys.
+// onOutcome gives the calls that a run waits for their keys. An interrupt is about one call, the oldest that waits; a pending id
+// stands for each call of that id without a result.
 func (u *uses) onOutcome(o *agui.Outcome) {
 	if o == nil {
 		return
