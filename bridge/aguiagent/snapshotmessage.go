@@ -114,7 +114,7 @@ func (d *difference) changed(s *stands) {
 	if !ok {
 		a.Role = agui.RoleAssistant // its calls were streamed under another message
 	}
-	if rest, more := more(s.m, &have); more {
+	if rest, grew := more(s.m, &have); grew {
 		d.goOn(s.m, rest)
 	} else if rewrites(s.m, &have) {
 		a.Content = s.m.Content.AppendJSON(nil)
