@@ -292,7 +292,7 @@ func (w *runWriter) closed(e ending) {
 		w.row.Status = e.turn
 	}
 	w.speech.continuations.remember(w.run.grammar.Unfinished())
-	w.run, w.quiet.asking = nil, false
+	w.run, w.earlier, w.quiet.asking = nil, earlier{}, false // a Turn that rests holds nothing of the Run
 	if f := w.cfg.Meter.RunEnded; f != nil {
 		f(string(e.runStatus()))
 	}
