@@ -26,7 +26,8 @@ func (a *Amendment) Changes() bool { return a.Shows() || a.Metadata != nil || a.
 // Shows reports whether clients show the message otherwise than before. They keep the place of a message that they have.
 func (a *Amendment) Shows() bool { return a.Content != nil || a.Error != "" || a.ToolCalls != nil }
 
-// Amend applies an Amendment and reports whether there is such a message. A message that is still streamed goes on behind
+// Amend is on the way of every event of a log that has one, live as in a replay, so that a Run that is taken up after a restart
+// stands where it stood. It applies an Amendment and reports whether there is such a message. A message that is still streamed goes on behind
 // the new content.
 func (f *Fold) Amend(a Amendment) bool {
 	m := f.byID[a.MessageID]
@@ -47,7 +48,7 @@ func (f *Fold) Amend(a Amendment) bool {
 		m.Error = a.Error
 	}
 	if a.ToolCalls != nil {
-		f.setCalls(m, *a.ToolCalls)
+		m.setCalls(f.calls, *a.ToolCalls)
 	}
 	if behind := f.byID[a.After]; behind != nil && behind != m {
 		f.list = slices.DeleteFunc(f.list, func(other *folded) bool { return other == m })
@@ -59,22 +60,14 @@ func (f *Fold) Amend(a Amendment) bool {
 }
 
 // setCalls gives a message other calls. Those that it took from another message are found here from now on.
-func (f *Fold) setCalls(m *folded, calls []ToolCall) {
+func (m *folded) setCalls(index map[string]callAt, calls []ToolCall) {
 	for _, call := range m.ToolCalls {
-		if f.calls[call.ID].in == m {
-			delete(f.calls, call.ID)
+		if index[call.ID].in == m {
+			delete(index, call.ID)
 		}
 	}
 	m.ToolCalls, m.args = slices.Clone(calls), nil
 	for i, call := range m.ToolCalls {
-		f.calls[call.ID] = callAt{m, i}
+		index[call.ID] = callAt{m, i}
 	}
-}
-
-// CallIn is the id of the message that has a call; "" for none.
-func (f *Fold) CallIn(id string) string {
-	if at, there := f.calls[id]; there {
-		return at.in.ID
-	}
-	return ""
 }

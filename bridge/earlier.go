@@ -8,6 +8,9 @@ import (
 
 // earlier makes messages and activities of earlier Runs known to the open one, which changes them. The transcript of a Run is
 // what its fold has: of a message that it does not know it would write the change alone, in the place of the whole.
+//
+// An agent goes on with its message after an interrupt, which ended the Run: it adds a call to it, or a snapshot has more calls
+// in it than were streamed. The row keeps its place and its Run, so a client that joins reads the message where it was.
 type earlier struct {
 	pasts             *transcripts
 	sessionID, turnID string

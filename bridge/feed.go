@@ -297,6 +297,23 @@ func (f *Feed) take(ctx context.Context, i Item) error {
 	return nil
 }
 
+// amended is called for the event before the end of a Run: as late as that, so that a Run has one such snapshot however often its
+// agent changes its mind, and so that a client which comes back in the middle of the Run gets it too.
+//
+// It gives the messages as they are now, in a snapshot that is not kept: what changed in a message that a client has, no
+// other event of AG-UI changes. The rows are in the commit that the event is in. A snapshot has all that a client may have, as
+// that of a join does, since clients drop what it leaves out.
+func (f *Feed) amended(ctx context.Context) error {
+	return retry.While(ctx, isAway, func() error {
+		history, older, err := f.from.transcript.newest(ctx, f.in, f.session.ID, until{run: f.at, output: true})
+		if err != nil {
+			return err
+		}
+		f.items = append(f.items, transientItems(append([]agui.Event{&agui.MessagesSnapshot{Messages: history}}, older...))...)
+		return nil
+	})
+}
+
 // begin gives the first event of the Run that was waited for.
 // A response that joined gets the frames of a join in place of the event, with the history before the Run; all others
 // get the event itself and the notes that are for this client alone.

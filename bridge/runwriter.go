@@ -31,6 +31,7 @@ type runWriter struct {
 	runs     turnRuns
 
 	run     *run    // the open Run; nil when none is
+	earlier earlier // what earlier Runs have shown, for the open one
 	profile Profile // of the newest Run
 	// due are moves that are made with the next commit, whichever that is: they belong to events that wait in the Run.
 	due    []store.Move
@@ -67,6 +68,7 @@ func (w *runWriter) open(row store.Run, firstSeq int64) error {
 		w.log.count(len(e.Data))
 	}
 	w.run, w.profile, w.quiet.asking = r, r.profile, false
+	w.earlier = earlier{pasts: w.pasts, sessionID: w.log.id, turnID: w.row.ID, limit: w.cfg.Limits.Transcript, run: r}
 	return nil
 }
 
@@ -121,7 +123,7 @@ func (w *runWriter) emitUpstream(ctx context.Context, ev agui.Event) error {
 	if w.calls.repeats(ev) {
 		return nil
 	}
-	if err := w.earlier().restore(ctx, ev); err != nil {
+	if err := w.earlier.restore(ctx, ev); err != nil {
 		return err
 	}
 	return w.speech.each(ev, w.run.emitUpstream)
@@ -130,18 +132,13 @@ func (w *runWriter) emitUpstream(ctx context.Context, ev agui.Event) error {
 // amend shows that a message has changed: one of this Run, or of an earlier Run of the Turn. Their transcripts are written;
 // the row keeps its place. A client that knows no message_changed gets all messages at the Run's end (Feed.amended).
 func (w *runWriter) amend(ctx context.Context, a agui.Amendment) error {
-	if err := w.earlier().message(ctx, a.MessageID); err != nil {
+	if err := w.earlier.message(ctx, a.MessageID); err != nil {
 		return err
 	}
 	if _, ok := w.run.fold.Message(a.MessageID); !ok && a.Role == "" {
 		return nil
 	}
 	return w.run.emit(&agui.Custom{Name: messageAmended, Value: mustJSON(a)})
-}
-
-// earlier is what earlier Runs have shown, for the open one.
-func (w *runWriter) earlier() earlier {
-	return earlier{pasts: w.pasts, sessionID: w.log.id, turnID: w.row.ID, limit: w.cfg.Limits.Transcript, run: w.run}
 }
 
 // flush hands what was emitted to the log, without waiting for the commit. Without anything to log it lets the upstream
@@ -299,7 +296,7 @@ func (w *runWriter) closed(e ending) {
 		w.row.Status = e.turn
 	}
 	w.speech.continuations.remember(w.run.grammar.Unfinished())
-	w.run, w.quiet.asking = nil, false
+	w.run, w.earlier, w.quiet.asking = nil, earlier{}, false // a Turn that rests holds nothing of the Run
 	if f := w.cfg.Meter.RunEnded; f != nil {
 		f(string(e.runStatus()))
 	}
@@ -339,7 +336,7 @@ func (w *runWriter) replay(ctx context.Context) error {
 			var ev agui.Event
 			if ev, bad = agui.Decode(event); bad == nil {
 				// As when it was written: an activity of an earlier Run has to be known before a delta of it applies.
-				bad = w.earlier().restore(ctx, ev)
+				bad = w.earlier.restore(ctx, ev)
 			}
 			if bad == nil {
 				bad = w.run.replayed(ev)

@@ -106,8 +106,7 @@ func TestOutboxMakesWaitWhenFull(t *testing.T) {
 				if !left.Load() || waits.Load() {
 					t.Errorf("after one context has ended: that sender %t, the other %t", left.Load(), waits.Load())
 				}
-				for _, _, more := o.Take(); more; _, _, more = o.Take() { //nolint:revive // written, and not acknowledged
-				}
+				takeAll(o) // written, and not acknowledged
 				synctest.Wait()
 				if waits.Load() {
 					t.Error("what is written counts as acknowledged")

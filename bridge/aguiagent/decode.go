@@ -85,7 +85,8 @@ func memberOf(object []byte, name string) (value json.RawMessage) {
 	return value
 }
 
-// standIn puts stand-ins for what is empty into an event, and into the messages of a snapshot.
+// standIn puts stand-ins for what is empty into an event, and into the messages of a snapshot. It is on the path of a refusal
+// only, so it may decode the event whole.
 func standIn(event []byte) []byte {
 	var tree map[string]any
 	dec := json.NewDecoder(bytes.NewReader(event))

@@ -84,7 +84,9 @@ func (h *historian) message(m agui.Message) (agui.Message, bool) {
 	return m, true
 }
 
-// restoreID gives a message the id that the agent gave it.
+// restoreID gives a message the id that the agent gave it. An id that an earlier run of the agent has used already is not given
+// again: an agent that numbers each run anew has no memory by id, and a framework between, such as LangGraph's reducer, would
+// replace the earlier message by the later one.
 func (h *historian) restoreID(m *agui.Message, ids own) {
 	as := given{id: ids.MessageID, thought: m.Role == agui.RoleReasoning, again: ids.Again}
 	if m.Role == agui.RoleTool {

@@ -1,3 +1,6 @@
+// This file is what a run was given: the history as the agent was sent it. Nothing in it changes during the run; what the run
+// adds is in the Translator, under our ids.
+
 package aguiagent
 
 import (

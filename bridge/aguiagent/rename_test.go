@@ -72,19 +72,17 @@ func fillMember(field reflect.Value, name, rule string) (texts []member) {
 		*v = []string{idPrefix + name}
 		return []member{{name, field.Index(0)}}
 	}
-	switch field.Kind() {
-	case reflect.Pointer:
-		field.Set(reflect.New(field.Type().Elem()))
-		if field.Elem().Kind() == reflect.Struct {
-			return fill(field.Elem())
-		}
-	case reflect.Slice:
+	kind := field.Kind()
+	if kind == reflect.Slice {
 		field.Set(reflect.MakeSlice(field.Type(), 1, 1))
 		return fill(field.Index(0))
-	case reflect.Struct:
-		if field.Type() != reflect.TypeFor[agui.Content]() {
-			return fill(field)
-		}
+	}
+	if kind == reflect.Pointer {
+		field.Set(reflect.New(field.Type().Elem()))
+		field = field.Elem()
+	}
+	if field.Kind() == reflect.Struct && field.Type() != reflect.TypeFor[agui.Content]() {
+		return fill(field)
 	}
 	return nil
 }

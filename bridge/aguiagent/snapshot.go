@@ -56,7 +56,8 @@ func (d *difference) amend(a agui.Amendment) {
 	d.out = append(d.out, bridge.Output{Amended: &a})
 }
 
-// moved takes calls out of messages that lost them to other messages of the snapshot.
+// moved takes calls out of messages that lost them to other messages of the snapshot. The new owner has them by then, so that
+// no reader of the log finds a moment without them. A message that has nothing left gets no row (run.transcript).
 func (d *difference) moved() {
 	owner := make(map[string]string) // of a call: its message, by our ids
 	for i := range d.list {
@@ -82,7 +83,9 @@ func (d *difference) moved() {
 	}
 }
 
-// ordered puts the messages of this run into the order of the snapshot.
+// ordered puts the messages of this run into the order of the snapshot. Messages that are in order already stay where they are,
+// and each other one is moved behind the one before it in the snapshot, so that what others added between them keeps its
+// place. Clients do not move a message that they have: only who joins later reads the order.
 func (d *difference) ordered() {
 	place := make(map[string]int)
 	for i, m := range d.t.shown.Messages() {
@@ -119,7 +122,7 @@ func (d *difference) forgotten() {
 	}
 	for _, m := range d.t.shown.Messages() {
 		ids, _, _ := restore(m.Metadata)
-		gone := m.Role == agui.RoleAssistant && len(m.ToolCalls) == 0 && !m.Content.Absent && !stand[m.ID] && !d.t.grammar.TextOpen(ids.key())
+		gone := m.Role == agui.RoleAssistant && len(m.ToolCalls) == 0 && !m.Content.Absent && !stand[m.ID] && !d.t.grammar.Open(&agui.TextMessageContent{MessageID: ids.key()})
 		if gone != ids.Forgotten && ids.MessageID != "" {
 			ids.Forgotten = gone
 			d.amend(agui.Amendment{MessageID: m.ID, Metadata: annotate(nil, ids)})

@@ -1,6 +1,13 @@
 // This file decides which message of a snapshot is which that is known. Ids come first. Some agents number a conversation
 // anew in each snapshot, and many stream results and thoughts under other ids than their memory has; such a message is known
 // by its calls, by the call that it answers, or by its text.
+//
+// An id may stand more than once, in one run (call_0) or in each (msg-1). A snapshot is a conversation in its order, so of
+// several places with one id the history has the first ones, as many as are left when this run has its own. A snapshot that
+// leaves the history out has none of them.
+//
+// LangGraph streams a result under a random id and gives it another in its memory; a call that was not streamed it shows under
+// the id of the result; two calls at once it may stream as one. Each of these is a case of server/aguimemory_test.go.
 
 package aguiagent
 
@@ -213,7 +220,8 @@ func (l *alignment) results() {
 	}
 }
 
-// result finds the nth result of a call among those that were shown.
+// result finds the nth result of a call among those that were shown. Results are matched by their place, not by their ids: the
+// id of a streamed result is in few agents that of their memory.
 func (l *alignment) result(s *stands, n int) {
 	ours := l.t.names.call(s.m.ToolCallID)
 	for _, m := range l.t.results[ours] {
@@ -227,15 +235,22 @@ func (l *alignment) result(s *stands, n int) {
 	}
 }
 
-// byCall finds messages by their calls.
+// byCall finds messages by their calls. A call that was streamed without a message has one here under an id of ours, which
+// the snapshot cannot know.
 func (l *alignment) byCall() {
+	in := make(map[string]string) // the message of a call, by our ids
+	for _, m := range l.t.shown.Messages() {
+		for _, call := range m.ToolCalls {
+			in[call.ID] = m.ID
+		}
+	}
 	for i := range l.list {
 		s := &l.list[i]
 		if s.of != isNew || s.m.Role != agui.RoleAssistant {
 			continue
 		}
 		for _, call := range s.m.ToolCalls {
-			if id := l.t.shown.CallIn(l.t.names.call(call.ID)); id != "" && !l.claimed[id] {
+			if id := in[l.t.names.call(call.ID)]; id != "" && !l.claimed[id] {
 				l.claim(s, id)
 				break
 			}
@@ -246,7 +261,8 @@ func (l *alignment) byCall() {
 // same is a message that a text stands for: of this run by our id, or of the history by the agent's.
 type same struct{ id, parent string }
 
-// byText finds messages by their texts, of this run and of the history.
+// byText finds messages by their texts, of this run and of the history. Empty texts are no sign, and a message whose id stands in
+// the snapshot is not looked for.
 func (l *alignment) byText() {
 	lengths := make(map[int]bool, len(l.list)) // by which most differ, without a look at their texts
 	standing := make(map[slot]bool, len(l.list))

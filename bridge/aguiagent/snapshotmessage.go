@@ -114,7 +114,7 @@ func (d *difference) changed(s *stands) {
 	if !ok {
 		a.Role = agui.RoleAssistant // its calls were streamed under another message
 	}
-	if rest, more := more(s.m, &have); more {
+	if rest, grew := more(s.m, &have); grew {
 		d.goOn(s.m, rest)
 	} else if rewrites(s.m, &have) {
 		a.Content = s.m.Content.AppendJSON(nil)
@@ -164,7 +164,7 @@ func (d *difference) otherCalls(m, have *agui.Message) *[]agui.ToolCall {
 	for i, call := range m.ToolCalls {
 		is, _ := d.t.shown.Call(d.t.names.call(call.ID))
 		name, args := shownTool(d.t.names.functions.Own(call.Function.Name)), call.Function.Arguments
-		if !d.t.grammar.CallOpen(call.ID) && (is.Function.Name != name || !jsonequal.Texts([]byte(is.Function.Arguments), []byte(args))) {
+		if !d.t.grammar.Open(&agui.ToolCallArgs{ToolCallID: call.ID}) && (is.Function.Name != name || !jsonequal.Texts([]byte(is.Function.Arguments), []byte(args))) {
 			is.Function, other = agui.FunctionCall{Name: name, Arguments: args}, true
 		}
 		other = other || have.ToolCalls[i].ID != is.ID

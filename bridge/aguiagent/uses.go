@@ -28,7 +28,8 @@ func ownID(key string) string {
 	return id
 }
 
-// uses are the calls of a run, by the agent's id.
+// uses are the calls of a run, by the agent's id. The official clients add the arguments of a second call to the first, whose
+// JSON is broken then; a result replaces none of what they have. Two calls are what the agent's model made.
 type uses struct {
 	of    map[string][]*use
 	chunk *use // that a chunk without an id goes on with
@@ -166,7 +167,8 @@ func (one *use) endedBefore(e *agui.ToolCallChunk) bool {
 	return one.args.closed && (!one.open || strings.TrimSpace(e.Delta) != "")
 }
 
-// onOutcome gives the calls that a run waits for their keys.
+// onOutcome gives the calls that a run waits for their keys. An interrupt is about one call, the oldest that waits; a pending id
+// stands for each call of that id without a result.
 func (u *uses) onOutcome(o *agui.Outcome) {
 	if o == nil {
 		return
@@ -190,7 +192,8 @@ func (u *uses) onOutcome(o *agui.Outcome) {
 	o.PendingToolCallIDs = keys
 }
 
-// braces follows a JSON object, or array, to its end.
+// braces follows a JSON object, or array, to its end. Each piece is read once, however many there are: a chunk may repeat the
+// name of its call each time, and looking at all arguments again would cost their square.
 type braces struct {
 	depth             int
 	inString, escaped bool

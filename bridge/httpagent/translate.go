@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -50,11 +49,10 @@ type translator struct {
 	ended     bool
 
 	// At most one of text and reasoning is open. "" is none.
-	text      string         // id of the open text message
-	reasoning string         // id of the open reasoning
-	parent    string         // newest text message, which tool calls hang under
-	calls     map[string]int // how often an id was given to a tool call in this invoke
-	results   map[string]int // how many of those have a result
+	text      string // id of the open text message
+	reasoning string // id of the open reasoning
+	parent    string // newest text message, which tool calls hang under
+	calls     callIDs
 
 	names agui.FunctionNames // under which the agent was sent the tools
 }
@@ -66,7 +64,9 @@ func newTranslator(turnID string, newID func() string) *translator {
 	if err != nil {
 		namespace = uuid.NewSHA1(uuid.NameSpaceOID, []byte(turnID))
 	}
-	return &translator{turnID: turnID, namespace: namespace, newID: newID}
+	t := &translator{turnID: turnID, namespace: namespace, newID: newID}
+	t.calls = callIDs{turnID: turnID, derive: t.id, begun: make(map[string]int), answered: make(map[string]int)}
+	return t
 }
 
 // translate appends what one frame means. An error is of the frame, and the translator must not be used after it.
@@ -119,37 +119,6 @@ func (t *translator) ends(dst []bridge.Output) []bridge.Output { return dst }
 // id derives the id in the log from one of the agent: equal ids give equal ids, in every invoke of the Turn.
 func (t *translator) id(upstream string) string {
 	return uuid.NewSHA1(t.namespace, []byte(upstream)).String()
-}
-
-// newCall is the id of a tool call that begins. Some agents number their calls anew in each step, so an id that is used
-// again is a new call. Taken for more of the first call, its arguments would be appended to complete JSON.
-func (t *translator) newCall(upstream string) string {
-	if t.calls == nil {
-		t.calls = make(map[string]int)
-	}
-	t.calls[upstream]++
-	return t.callID(upstream)
-}
-
-// callID is the id of the newest tool call of an upstream's id.
-func (t *translator) callID(upstream string) string { return t.useID(upstream, t.calls[upstream]) }
-
-// answeredCall is the id of the oldest tool call of an upstream's id that has no result, since parallel calls are answered in
-// their order; of the newest where all have one.
-func (t *translator) answeredCall(upstream string) string {
-	if t.results == nil {
-		t.results = make(map[string]int)
-	}
-	t.results[upstream] = min(t.results[upstream]+1, max(1, t.calls[upstream]))
-	return t.useID(upstream, t.results[upstream])
-}
-
-// useID is the id of the nth tool call of an upstream's id.
-func (t *translator) useID(upstream string, n int) string {
-	if n > 1 {
-		return t.id("call:" + strconv.Itoa(n) + ":" + upstream)
-	}
-	return bridge.ToolCallID(t.turnID, upstream)
 }
 
 // newID makes a UUID of version 7, which sorts by its time.

@@ -55,8 +55,8 @@ func (t *translator) clientTool(dst []bridge.Output, data []byte) ([]bridge.Outp
 		return dst, missing(frameClientTool, "id or name")
 	}
 	var shown string
-	if t.calls[body.ID] > 0 { // by frames of its own, in this answer
-		shown = t.callID(body.ID)
+	if t.calls.begun[body.ID] > 0 { // by frames of its own, in this answer
+		shown = t.calls.newest(body.ID)
 	}
 	return append(dst, bridge.Output{Question: &approval.Request{
 		UpstreamID: body.ID, CallID: shown, Kind: approval.AskClientTool, ToolName: t.names.Own(body.Name), Args: notNull(body.Args), ExpiresIn: seconds(body.ExpiresIn),

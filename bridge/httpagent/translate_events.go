@@ -67,7 +67,7 @@ func (t *translator) toolCall(dst []bridge.Output, data []byte) ([]bridge.Output
 	if body.Args = notNull(body.Args); body.Args == nil {
 		body.Args = json.RawMessage("{}")
 	}
-	id := t.newCall(body.ID)
+	id := t.calls.begin(body.ID)
 	return event(dst,
 		&agui.ToolCallStart{ToolCallID: id, ToolCallName: shownTool(t.names.Own(body.Name)), ParentMessageID: t.parent},
 		&agui.ToolCallArgs{ToolCallID: id, Delta: string(body.Args)},
@@ -87,12 +87,12 @@ func (t *translator) toolCallPart(dst []bridge.Output, f frame) ([]bridge.Output
 	if body.ID == "" {
 		return dst, missing(f.event, "id")
 	}
-	id := t.callID(body.ID)
+	id := t.calls.newest(body.ID)
 	switch {
 	case f.event == frameToolCallStart && body.Name == "":
 		return dst, missing(f.event, "name")
 	case f.event == frameToolCallStart:
-		return event(dst, &agui.ToolCallStart{ToolCallID: t.newCall(body.ID), ToolCallName: shownTool(t.names.Own(body.Name)), ParentMessageID: t.parent}), nil
+		return event(dst, &agui.ToolCallStart{ToolCallID: t.calls.begin(body.ID), ToolCallName: shownTool(t.names.Own(body.Name)), ParentMessageID: t.parent}), nil
 	case f.event == frameToolCallEnd:
 		return event(dst, &agui.ToolCallEnd{ToolCallID: id}), nil
 	case body.Delta == nil:
@@ -110,7 +110,7 @@ func shownTool(name string) string {
 	return name
 }
 
-// toolResult is the result of a call that the agent ran itself (answeredCall).
+// toolResult is the result of a call that the agent ran itself (callIDs.result).
 // {"id":"c1","content":"3 hits"}; content may be any JSON, which becomes its text.
 func (t *translator) toolResult(dst []bridge.Output, data []byte) ([]bridge.Output, error) {
 	var body struct {
@@ -128,7 +128,7 @@ func (t *translator) toolResult(dst []bridge.Output, data []byte) ([]bridge.Outp
 		text = string(body.Content)
 	}
 	return event(dst, &agui.ToolCallResult{
-		MessageID: t.newID(), ToolCallID: t.answeredCall(body.ID), Role: agui.RoleTool, Content: agui.Text(text),
+		MessageID: t.newID(), ToolCallID: t.calls.result(body.ID), Role: agui.RoleTool, Content: agui.Text(text),
 	}), nil
 }
 
