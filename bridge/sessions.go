@@ -113,7 +113,7 @@ func New(cfg Config) *Sessions {
 		cfg.EndCalls = func(context.Context) error { return nil }
 	}
 	s := &Sessions{
-		cfg: cfg, agents: &AgentRequests{store: cfg.Store, tools: cfg.Tools},
+		cfg: cfg, agents: &AgentRequests{store: cfg.Store, tools: cfg.Tools, lender: newLender()},
 		active: make(map[string]*session),
 	}
 	s.draining = &Draining{sessions: s, moved: wake.New(), gaveUp: make(map[string]bool)}
@@ -193,6 +193,9 @@ func (s *Sessions) AgentCalls() *AgentCalls {
 func (s *Sessions) ClientCalls() *ClientCalls {
 	return &ClientCalls{sessions: s, store: s.cfg.Store, tools: s.cfg.Tools}
 }
+
+// Programs takes the calls of service accounts that are bound to an agent.
+func (s *Sessions) Programs() *Programs { return &Programs{s} }
 
 // AgentRequests takes what the Agents of these Sessions ask for.
 func (s *Sessions) AgentRequests() *AgentRequests { return s.agents }

@@ -125,7 +125,7 @@ func (t *Threads) hide(ctx context.Context, who store.Principal, session store.S
 		return err
 	}
 	for _, id := range agents {
-		if f, ok := t.agents.agent(session.Tenant, id).(Forgetter); ok {
+		if f, ok := t.agents.serving(session, id).(Forgetter); ok {
 			if err := f.Forget(ctx, InstanceID(session, id)); err != nil {
 				return err
 			}

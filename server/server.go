@@ -145,7 +145,7 @@ func New(cfg Config) (*Server, error) {
 		stop()
 		return nil, err
 	}
-	to := route.New(e, guard.authenticate, queries)
+	to := route.New(e, guard.authenticate, (&programs{auth: cfg.Auth, sessions: cfg.Sessions, in: in}).exchange, queries)
 	for _, r := range append(resources(cfg, in, open, leaving, draining), register, channels, hook) {
 		r.Mount(to)
 	}

@@ -18,6 +18,7 @@ type Routes struct {
 	echo         *echo.Echo
 	authenticate func(also ...auth.Kind) echo.MiddlewareFunc
 	queries      Queries
+	exchange     echo.MiddlewareFunc
 	access       map[string]Access
 	unlisted     []string // routes that the table of roles does not have
 }
@@ -34,8 +35,11 @@ func (r *Routes) rule(method, path string, open bool) Access {
 
 // Open adds a route that anybody may call.
 func (r *Routes) Open(method, path string, h echo.HandlerFunc) {
-	r.rule(method, path, true)
-	r.echo.Add(method, path, r.queries.strict(method, path, h))
+	h = r.queries.strict(method, path, h)
+	if r.rule(method, path, true).programs {
+		h = r.exchange(h)
+	}
+	r.echo.Add(method, path, h)
 }
 
 // Callers adds a route that wants to know who calls.
@@ -54,10 +58,10 @@ func (r *Routes) Beside(method, path string, h echo.HandlerFunc) echo.HandlerFun
 	return r.authenticate()(authorize(r.rule(method, path, true))(h))
 }
 
-// New makes the Routes of a router. authenticate lets only callers through, and those of the kinds it is given. queries are
-// the query parameters that routes take.
-func New(e *echo.Echo, authenticate func(also ...auth.Kind) echo.MiddlewareFunc, queries Queries) *Routes {
-	return &Routes{echo: e, authenticate: authenticate, queries: queries, access: Table()}
+// New makes the Routes of a router. authenticate lets only callers through, and those of the kinds it is given. exchange
+// lets programs through as the agents that they are bound to, and queries are the parameters that routes take.
+func New(e *echo.Echo, authenticate func(also ...auth.Kind) echo.MiddlewareFunc, exchange echo.MiddlewareFunc, queries Queries) *Routes {
+	return &Routes{echo: e, authenticate: authenticate, exchange: exchange, queries: queries, access: Table()}
 }
 
 // Check returns an error when a route was added that the table of roles does not list.

@@ -21,11 +21,11 @@ import (
 type searchReader struct{ *conn }
 
 const (
-	// rareTexts is how many texts may have the words for them to be rare. Comparing so many takes some 20 ms.
-	rareTexts = 2000
+	// rareTexts is how many texts may have the words for them to be rare. Comparing so many takes some 30 ms.
+	rareTexts = 1000
 	// walkThreads is how many Sessions of the list one request walks at most, walkStep of them at a time. A word that
 	// rareTexts texts have and none of these is in a page after this one.
-	walkThreads = 1024
+	walkThreads = 2048
 	walkStep    = maxIDsPerQuery
 	// sharedThreads bounds the threads of others that are looked through: the newest.
 	sharedThreads = 1000

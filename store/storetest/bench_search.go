@@ -18,7 +18,7 @@ func BenchSearch(b *testing.B, s store.Store) {
 	fillSearch(b, s)
 	in := store.As(alice())
 	list := timed(b, func() error { _, err := s.Sessions(b.Context(), in, store.Page{}); return err })
-	b.Logf("a page of the list: %v", list)
+	report := fmt.Sprintf("a page of the list: %v\n", list)
 	for _, query := range []string{"the", "t", "common", "of every 5000", "上海", "海", "needle", "middling word", "nothing at all", "word1 word2 word3", "ee"} {
 		var found int
 		took := timed(b, func() error {
@@ -26,8 +26,9 @@ func BenchSearch(b *testing.B, s store.Store) {
 			found = len(rows)
 			return err
 		})
-		b.Logf("%-18s %3d found, %v, %.1f pages of the list", query, found, took, float64(took)/float64(list))
+		report += fmt.Sprintf("%-18s %3d found, %v, %.1f pages of the list\n", query, found, took, float64(took)/float64(list))
 	}
+	b.Log(report)
 }
 
 // timed is the median of a few runs.
