@@ -189,13 +189,10 @@ func (s *Sessions) AgentCalls() *AgentCalls {
 	return &AgentCalls{sessions: s, store: s.cfg.Store, agents: s.agents}
 }
 
-// ClientCalls takes the tool calls of users' programs.
+// ClientCalls takes the calls of programs that were not prompted.
 func (s *Sessions) ClientCalls() *ClientCalls {
 	return &ClientCalls{sessions: s, store: s.cfg.Store, tools: s.cfg.Tools}
 }
-
-// Programs takes the calls of service accounts that are bound to an agent.
-func (s *Sessions) Programs() *Programs { return &Programs{s} }
 
 // AgentRequests takes what the Agents of these Sessions ask for.
 func (s *Sessions) AgentRequests() *AgentRequests { return s.agents }

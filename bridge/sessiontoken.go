@@ -3,6 +3,7 @@ package bridge
 import (
 	"cmp"
 	"context"
+	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -75,6 +76,26 @@ func (a *AgentRequests) sessionTurn(ctx context.Context, id, token string) (stor
 		err = ErrRunToken // a Turn of another Agent
 	}
 	return turn, orRunToken(err)
+}
+
+// lender makes tokens for requests that another credential than a token of the engine's own lets in.
+type lender struct{ key [sha256.Size]byte }
+
+func newLender() *lender {
+	l := new(lender)
+	rand.Read(l.key[:]) // never fails; crypto/rand ends the process instead
+	return l
+}
+
+// lend returns the token of a Session; lent reports whether a token is one.
+func (a *AgentRequests) lend(sessionID string) string {
+	mac := hmac.New(sha256.New, a.lender.key[:])
+	mac.Write([]byte(sessionID))
+	return sessionTokenPrefix + sessionID + "_" + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+}
+
+func (a *AgentRequests) lent(sessionID, token string) bool {
+	return hmac.Equal([]byte(token), []byte(a.lend(sessionID)))
 }
 
 // orRunToken makes a row that is not there a token that is not good: what it was made for is gone.

@@ -111,7 +111,7 @@ func usageJSON(usage []agui.TokenUsage) json.RawMessage {
 func usageOf(ctx context.Context, cfg *Config, turnID string, own []agui.TokenUsage) []agui.TokenUsage {
 	own = slices.Clone(own)
 	for i := range own {
-		own[i].CountedBy = "" // which no Agent says of itself
+		own[i].CountedBy = "" // it is not the Agent's to state
 	}
 	if !cfg.Models {
 		return own

@@ -27,7 +27,7 @@ type programs struct {
 // expires, a stream too.
 func (p *programs) exchange(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		caller, ok, err := p.auth.Program(c.Request())
+		caller, ok, err := p.auth.Registry().Program(c.Request())
 		if err != nil {
 			return p.in.Refused(c, err)
 		}
@@ -44,7 +44,7 @@ func (p *programs) exchange(next echo.HandlerFunc) echo.HandlerFunc {
 			ctx, stop = context.WithDeadlineCause(ctx, caller.Until, auth.ErrTokenExpired)
 			defer stop()
 		}
-		token, err := p.sessions.Programs().Token(ctx, bridge.Program{
+		token, err := p.sessions.ClientCalls().TokenFor(ctx, bridge.Program{
 			Principal: caller.Principal, KeyID: caller.Credential.ID, AgentID: caller.Credential.AgentID,
 		})
 		if err != nil {

@@ -14,7 +14,7 @@ import (
 	"aqueduct/store"
 )
 
-// programEnv is a server with an administrator, an owner and somebody else of one tenant, models with a budget, and two tools.
+// programEnv is a server with an administrator, an owner and a third user of one tenant, models with a budget, and two tools.
 type programEnv struct {
 	*env
 	upstream *fakeUpstream
@@ -205,7 +205,7 @@ func TestProgramBudget(t *testing.T) {
 	})
 }
 
-// TestProgramAccounts: an account has roles or an agent, and says so.
+// TestProgramAccounts: an account has roles or an agent, and the list shows which.
 func TestProgramAccounts(t *testing.T) {
 	t.Parallel()
 	onBothDatabases(t, func(t *testing.T, db database) {

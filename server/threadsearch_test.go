@@ -10,7 +10,7 @@ import (
 	"aqueduct/bridge/approval"
 )
 
-// TestSearchThreads: what a chat has said is found by words, parts of words and Chinese characters as soon as it has ended,
+// TestSearchThreads: the texts of a chat are found by words, parts of words and Chinese characters as soon as it has ended,
 // after an edit what stands on the current branch, and after a deletion nothing.
 func TestSearchThreads(t *testing.T) {
 	t.Parallel()

@@ -19,7 +19,7 @@ type SearchQuery struct {
 // SearchReader finds Sessions.
 type SearchReader interface {
 	// Search lists in the order of Sessions, newest first, and as Sessions does what is shared with a Scope of Reaching. What
-	// a message or a title said before it was changed is not found, and what it says now not before PutSearchText. next
+	// a message or a title was before it was changed is not found, and what it is now not before PutSearchText. next
 	// goes into After for more, and is "" when there is no more; a page may have fewer Sessions than its limit, or none, and
 	// be followed by another.
 	Search(ctx context.Context, in Scope, query SearchQuery) (found []Session, next string, err error)

@@ -25,11 +25,13 @@ const (
 	takeAtOnce = 16
 	// lookEvery is how often each replica looks for texts to make while there are none.
 	lookEvery = time.Second
+	// rest is how many times as long as a transaction took the pause after it is: what clients wait for comes first.
+	rest = 4
 	// catchUp bounds the transactions by which one search makes texts: about a second's work of one thread.
 	catchUp = 20
 )
 
-// Index finds threads. Run must be running for those to be found that nobody searches for a while.
+// Index finds threads. Run must be running, else texts are made by searches alone.
 type Index struct {
 	store store.Store
 	log   *slog.Logger
@@ -38,8 +40,8 @@ type Index struct {
 // New makes an Index.
 func New(st store.Store, log *slog.Logger) *Index { return &Index{store: st, log: log} }
 
-// Run makes texts until ctx ends, those of threads from before there was a search too. After each transaction it waits for
-// as long as that took, so that it uses half of the writer's time at most. Any number of replicas may run it at once.
+// Run makes texts until ctx ends, those of threads from before there was a search too. After each transaction it rests,
+// so that it uses a fifth of the writer's time at most. Any number of replicas may run it at once.
 func (x *Index) Run(ctx context.Context) {
 	failing := false
 	for {
@@ -51,7 +53,7 @@ func (x *Index) Run(ctx context.Context) {
 		failing = err != nil
 		pause := lookEvery
 		if made > 0 && err == nil {
-			pause = time.Since(begun)
+			pause = rest * time.Since(begun)
 		}
 		wait := time.NewTimer(pause)
 		select {
@@ -107,7 +109,7 @@ func (x *Index) round(ctx context.Context) (made int, err error) {
 	return made, err
 }
 
-// textOf returns what a user or an assistant said. Other messages are for programs: results of tools, thoughts, activities.
+// textOf returns the text of a user's or an assistant's message. Other messages are for programs: results of tools, thoughts, activities.
 func textOf(m store.Message) string {
 	if m.Role != "user" && m.Role != "assistant" {
 		return ""

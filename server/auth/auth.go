@@ -143,10 +143,10 @@ func (a *Auth) Caller(r *http.Request, also ...Kind) (Caller, error) {
 	if showsRunToken(r) {
 		return Caller{}, ErrTokenType
 	}
-	if caller, ok, err := a.Program(r); ok || err != nil {
-		return caller, err // it has no role, also where no credential is required
-	}
 	if a.open {
+		if caller, ok, err := a.registry.Program(r); ok || err != nil {
+			return caller, err // it has no role, as a run token is none, also where no credential is required
+		}
 		// The listener was checked at the start. This holds for a handler that is mounted on another listener.
 		if addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); !ok || !loopback(addr) {
 			return Caller{}, ErrNoCredential
@@ -173,20 +173,6 @@ func (a *Auth) Caller(r *http.Request, also ...Kind) (Caller, error) {
 		return caller, nil
 	}
 	return Caller{}, ErrNoCredential
-}
-
-// Program is the Caller of a request with the API key of a service account that is bound to an agent. It is false for any
-// other request, and for one without a good key where no registry keeps any.
-func (a *Auth) Program(r *http.Request) (Caller, bool, error) {
-	token, ok := bearerToken(r.Header.Values("Authorization"))
-	if !ok || !IsAPIKey(token) || a.registry == nil {
-		return Caller{}, false, nil
-	}
-	caller, err := a.accept(r.Context(), Secret(token), true, []Kind{KindService})
-	if err != nil {
-		return Caller{}, false, err
-	}
-	return caller, caller.Credential.AgentID != "", nil
 }
 
 // Accept names the bearer of a token that came another way than with a header: in the first

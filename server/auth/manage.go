@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -255,4 +256,18 @@ func (r *Registry) apiKey(ctx context.Context, token string, fresh bool) (Caller
 	return Caller{
 		Kind: KindService, Until: c.ExpiresAt, Credential: c, Principal: store.Principal{Tenant: c.Tenant, User: c.User, Roles: c.Roles},
 	}, nil
+}
+
+// Program is the Caller of a request with the API key of a service account that is bound to an agent. It is false for any
+// other request, and always for a nil Registry, which keeps no key.
+func (r *Registry) Program(req *http.Request) (Caller, bool, error) {
+	token, ok := bearerToken(req.Header.Values("Authorization"))
+	if !ok || !IsAPIKey(token) || r == nil {
+		return Caller{}, false, nil
+	}
+	caller, err := r.apiKey(req.Context(), token, true)
+	if err != nil || caller.Credential.AgentID == "" {
+		return Caller{}, false, err
+	}
+	return caller, true, r.admit(req.Context(), caller.Credential, false) // it has just been looked up
 }

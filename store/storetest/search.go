@@ -76,7 +76,7 @@ func testSearch(env *storeEnv) {
 	finds(env, store.As(store.Principal{Tenant: "other", User: "alice"}), "harbour")
 	finds(env, store.As(store.Principal{}), "harbour")
 
-	// What was changed is not found from that moment on, and what it says now once the search has it.
+	// The old text is not found from the change on, and the new one once the search has it.
 	m.Data = []byte(`"now about Beijing"`)
 	env.move(store.UpsertMessage{Message: m})
 	finds(env, alices, "天气")
