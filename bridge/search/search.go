@@ -68,12 +68,8 @@ func (x *Index) Run(ctx context.Context) {
 // Threads lists the threads that the query finds; see store.SearchReader. The query has at least one word.
 func (x *Index) Threads(ctx context.Context, in store.Scope, query store.SearchQuery) ([]store.Session, string, error) {
 	for range catchUp {
-		made, err := x.round(ctx)
-		if err != nil {
-			return nil, "", err
-		}
-		if made == 0 {
-			break
+		if made, err := x.round(ctx); made == 0 || err != nil {
+			break // on a full disk texts that are there are still found; Run logs the error
 		}
 	}
 	return x.store.Search(ctx, in, query)
