@@ -26,9 +26,9 @@ const (
 	// lookEvery is how often each replica looks for texts to make while there are none.
 	lookEvery = time.Second
 	// rest is how many times as long as a transaction took the pause after it is: what clients wait for comes first.
-	rest = 4
-	// catchUp bounds the transactions by which one search makes texts: about a second's work of one thread.
-	catchUp = 20
+	rest = 19
+	// catchUp bounds the transactions by which one search makes texts: those of the newest answers, and not all of a backlog.
+	catchUp = 4
 )
 
 // Index finds threads. Run must be running, else texts are made by searches alone.
@@ -41,7 +41,7 @@ type Index struct {
 func New(st store.Store, log *slog.Logger) *Index { return &Index{store: st, log: log} }
 
 // Run makes texts until ctx ends, those of threads from before there was a search too. After each transaction it rests,
-// so that it uses a fifth of the writer's time at most. Any number of replicas may run it at once.
+// so that it uses a twentieth of the writer's time at most. Any number of replicas may run it at once.
 func (x *Index) Run(ctx context.Context) {
 	failing := false
 	for {
