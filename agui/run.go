@@ -74,7 +74,15 @@ type TokenUsage struct {
 	ReasoningTokens       *int64 `agui:"reasoningTokens"`
 	CachedInputTokens     *int64 `agui:"cachedInputTokens"`
 	CacheWriteInputTokens *int64 `agui:"cacheWriteInputTokens"`
+	// CountedBy is ours, and not AG-UI's: who counted, where the counts of two stand side by side.
+	CountedBy string `agui:"countedBy"`
 }
+
+// Values of TokenUsage.CountedBy.
+const (
+	CountedByAgent = "agent" // what the agent reports
+	CountedByProxy = "proxy" // what the model proxy saw pass
+)
 
 // EventType is RUN_STARTED.
 func (*RunStarted) EventType() Type { return TypeRunStarted }

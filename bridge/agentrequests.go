@@ -25,12 +25,13 @@ type AgentRequests struct {
 	store   store.Store
 	tools   *tools.Service // nil without any
 	callers callers
+	lender  *lender
 	show    func(context.Context, store.ToolCall) // handOver.show
 }
 
 // Turn is the Turn that a token belongs to. The error is ErrRunToken for a token that is not good.
 func (a *AgentRequests) Turn(ctx context.Context, token string) (store.Turn, error) {
-	if session, ok := sessionOfToken(token); ok {
+	if session, ok := SessionOfToken(token); ok {
 		return a.sessionTurn(ctx, session, token)
 	}
 	id, ok := turnOfToken(token)
@@ -73,7 +74,7 @@ func (a *AgentRequests) Invoke(ctx context.Context, token string, req ToolReques
 	if err := callable(req.Name); err != nil {
 		return store.ToolCall{}, err
 	}
-	if instance, wide := sessionOfToken(token); OwnRun(token, req.RunID) != from.TurnID && (!wide || req.RunID != instance) {
+	if instance, wide := SessionOfToken(token); OwnRun(token, req.RunID) != from.TurnID && (!wide || req.RunID != instance) {
 		return store.ToolCall{}, ErrForeignRun
 	}
 	call, err := a.tools.Invoke(ctx, tools.Request{
@@ -193,7 +194,7 @@ func (a *AgentRequests) Call(ctx context.Context, token, id string) (store.ToolC
 		return store.ToolCall{}, err
 	}
 	call, err := a.store.ToolCall(store.WithOriginals(ctx), store.System(), id)
-	_, wide := sessionOfToken(token)
+	_, wide := SessionOfToken(token)
 	if err == nil && call.TurnID != turn.ID && (!wide || call.SessionID != turn.SessionID) {
 		return store.ToolCall{}, store.ErrNotFound
 	}

@@ -217,7 +217,7 @@ func (a *AgentRequests) Named(ctx context.Context, token, name string) (session 
 		return session, "", err
 	}
 	names := []string{session.ID, session.ExternalID, InstanceID(session, turn.AgentID)}
-	if instance, wide := sessionOfToken(token); wide {
+	if instance, wide := SessionOfToken(token); wide {
 		names = append(names, instance)
 	}
 	if !slices.Contains(names, name) {

@@ -92,7 +92,7 @@ func (c *calling) loadParts(ctx context.Context, call *Call) (err error) {
 	if call.Prompt, err = l.fill(ctx, call.Prompt); err != nil {
 		return err
 	}
-	if _, ok := c.cfg.Agents.agent(c.log.row.Tenant, c.row.AgentID).(PromptReader); ok {
+	if _, ok := c.cfg.Agents.serving(c.log.row, c.row.AgentID).(PromptReader); ok {
 		return nil
 	}
 	call.Messages, err = l.fill(ctx, call.Messages)

@@ -133,14 +133,32 @@ func (c *ClientCalls) active(ctx context.Context, who store.Principal, thread st
 	if session.AgentID != ClientAgent {
 		return session, turn, fault.New(RefusedThreadsAgent, "The thread belongs to the agent "+session.AgentID+".")
 	}
-	turn, err = c.store.ActiveTurn(ctx, store.System(), session.ID)
-	if errors.Is(err, store.ErrNotFound) {
-		return session, store.Turn{}, nil
-	}
+	turn, err = c.activeIn(ctx, session)
 	// A message may be for another Agent than the thread's own. A call in its Turn would be judged as that Agent's, by the rules
 	// and grants for it, and that Agent could read the result.
-	if err == nil && turn.AgentID != ClientAgent {
+	if err == nil && turn.ID != "" && turn.AgentID != ClientAgent {
 		err = fault.New(RefusedThreadsAgent, "The agent "+turn.AgentID+" is at work in the thread.")
+	}
+	return session, turn, err
+}
+
+// activeIn is the Turn under way in a Session; the zero Turn where there is none.
+func (c *ClientCalls) activeIn(ctx context.Context, session store.Session) (store.Turn, error) {
+	turn, err := c.store.ActiveTurn(ctx, store.System(), session.ID)
+	if errors.Is(err, store.ErrNotFound) {
+		return store.Turn{}, nil
+	}
+	return turn, err
+}
+
+// under is the Turn under way in a user's thread of whichever Agent; the zero Turn where there is none.
+func (c *ClientCalls) under(ctx context.Context, who store.Principal, thread string) (session store.Session, turn store.Turn, err error) {
+	session, err = c.store.SessionByExternalID(ctx, store.As(who), thread)
+	if errors.Is(err, store.ErrNotFound) {
+		return session, turn, nil
+	}
+	if err == nil {
+		turn, err = c.activeIn(ctx, session)
 	}
 	return session, turn, err
 }

@@ -19,7 +19,7 @@ func (a *AgentRequests) ContextCaller(ctx context.Context, token string) (contex
 		return contextstore.Caller{}, err
 	}
 	agent := contextstore.Agent{SessionID: session.ID, Names: []string{session.ExternalID}, TurnID: turn.ID, AgentID: turn.AgentID}
-	if instance, wide := sessionOfToken(token); wide {
+	if instance, wide := SessionOfToken(token); wide {
 		agent.Names, agent.Wide = append(agent.Names, instance), true
 	}
 	return contextstore.Caller{Principal: store.Principal{Tenant: session.Tenant, User: session.User}, Agent: &agent}, nil

@@ -175,6 +175,15 @@ func (d *Directory) agent(tenant, id string) Agent {
 	return e.agent
 }
 
+// serving is the Agent that serves a Session's Turns for an id: for those of a program the one that waits for its calls,
+// whichever Agent it is bound to. Nil where there is none.
+func (d *Directory) serving(s store.Session, id string) Agent {
+	if isProgram(s) {
+		return d.agent(s.Tenant, ClientAgent)
+	}
+	return d.agent(s.Tenant, id)
+}
+
 // Away reports whether an Agent is here that knows itself to be out of reach.
 func (d *Directory) Away(tenant, id string) bool {
 	a, tells := d.agent(tenant, id).(Availability)

@@ -58,7 +58,7 @@ func runTokenHash(token string) []byte {
 // IsRunToken reports whether a credential has the form of one. Whether it is good the Turn knows.
 func IsRunToken(token string) bool {
 	_, run := turnOfToken(token)
-	_, session := sessionOfToken(token)
+	_, session := SessionOfToken(token)
 	return run || session
 }
 

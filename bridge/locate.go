@@ -29,7 +29,7 @@ const locateAgain = 100 * time.Millisecond
 // The goroutine that drives a Session hands it over, and writes no row of it after that. A request that has read the owner
 // before may ask for a new goroutine afterwards. handed makes that goroutine read the owner again (Sessions.schedule).
 func isLeft(ctx context.Context, s *session, todo store.Agenda) (bool, error) {
-	if s.turn != nil || todo.Turn == nil {
+	if s.turn != nil || todo.Turn == nil || isProgram(s.log.row) {
 		return false, nil
 	}
 	agent, err := s.m.cfg.Agents.find(ctx, s.log.row.Tenant, todo.Turn.AgentID)

@@ -42,7 +42,7 @@ func (p *prompter) newSession(ctx context.Context) error {
 	switch {
 	case agent == "":
 		return fault.New(RefusedUnknownAgent, "This server has no agent yet: start it with --agent id=URL, or with --demo.")
-	case p.cfg.Agents.agent(p.req.Principal.Tenant, agent) == nil || p.reserved(agent):
+	case !p.req.ofProgram && (p.cfg.Agents.agent(p.req.Principal.Tenant, agent) == nil || p.reserved(agent)):
 		return unknownAgent()
 	}
 	now := time.Now()
@@ -84,8 +84,10 @@ func (p *prompter) queueTurn(ctx context.Context, externalID string) (run store.
 	if agent != p.session.AgentID && p.cfg.Agents.agent(p.session.Tenant, agent) == nil || p.reserved(agent) {
 		return store.Run{}, unknownAgent()
 	}
-	if err := p.cfg.mayUse(p.req.Principal, agent); err != nil {
-		return store.Run{}, err
+	if !isProgram(p.session) { // it is the agent, and not a user of it
+		if err := p.cfg.mayUse(p.req.Principal, agent); err != nil {
+			return store.Run{}, err
+		}
 	}
 	now := time.Now()
 	run = store.Run{

@@ -13,6 +13,7 @@ import (
 	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/livefeed"
 	"aqueduct/bridge/redact"
+	"aqueduct/bridge/search"
 	"aqueduct/bridge/tools"
 	"aqueduct/internal/wake"
 	"aqueduct/policy"
@@ -112,7 +113,7 @@ func New(cfg Config) *Sessions {
 		cfg.EndCalls = func(context.Context) error { return nil }
 	}
 	s := &Sessions{
-		cfg: cfg, agents: &AgentRequests{store: cfg.Store, tools: cfg.Tools},
+		cfg: cfg, agents: &AgentRequests{store: cfg.Store, tools: cfg.Tools, lender: newLender()},
 		active: make(map[string]*session),
 	}
 	s.draining = &Draining{sessions: s, moved: wake.New(), gaveUp: make(map[string]bool)}
@@ -152,7 +153,7 @@ func New(cfg Config) *Sessions {
 	s.appends = &Appends{store: cfg.Store, bell: cfg.Bell, filter: cfg.Filter, quota: s.quota, limits: s.cfg.Limits}
 	s.threads = &Threads{
 		store: cfg.Store, log: cfg.Log, bell: cfg.Bell, pasts: s.pasts, agents: cfg.Agents, cancels: s.cancels, feed: s.approvals.Feed,
-		filter: cfg.Filter, entries: cfg.Contexts, logger: cfg.Logger,
+		filter: cfg.Filter, entries: cfg.Contexts, index: search.New(cfg.Store, cfg.Logger), logger: cfg.Logger,
 	}
 	if cfg.Tools != nil {
 		cfg.Tools.Use(s.approvals.Settler, s.approvals.Deadlines.Arm, hand.keep)
@@ -175,7 +176,7 @@ func (s *Sessions) Draining() *Draining { return s.draining }
 // Steering decides about changes of how freely agents act.
 func (s *Sessions) Steering() *SteeringGate { return s.steering }
 
-// Threads renames, shares and deletes threads.
+// Threads searches, renames, archives, shares and deletes threads.
 func (s *Sessions) Threads() *Threads { return s.threads }
 
 // Cancels requests the end of Turns.
@@ -189,7 +190,7 @@ func (s *Sessions) AgentCalls() *AgentCalls {
 	return &AgentCalls{sessions: s, store: s.cfg.Store, agents: s.agents}
 }
 
-// ClientCalls takes the tool calls of users' programs.
+// ClientCalls takes the calls of programs that were not prompted.
 func (s *Sessions) ClientCalls() *ClientCalls {
 	return &ClientCalls{sessions: s, store: s.cfg.Store, tools: s.cfg.Tools}
 }
@@ -222,6 +223,7 @@ func (s *Sessions) Run(ctx context.Context) error {
 	s.wg.Go(func() { s.approvals.Feed.Run(ctx) })
 	s.wg.Go(func() { s.hints.run(ctx) })
 	s.wg.Go(func() { s.threads.purgeDeleted(ctx) })
+	s.wg.Go(func() { s.threads.index.Run(ctx) })
 	s.approvals.RunDeadlines(ctx)
 	s.mu.Lock()
 	// No goroutine is started from here on: schedule and outlive look at running under the lock. Without that one

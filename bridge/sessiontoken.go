@@ -3,6 +3,7 @@ package bridge
 import (
 	"cmp"
 	"context"
+	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -27,8 +28,8 @@ func NewSessionToken(sessionID string) (token string, hash []byte) {
 	return token, runTokenHash(token)
 }
 
-// sessionOfToken is the Session that a token names.
-func sessionOfToken(token string) (id string, ok bool) {
+// SessionOfToken is the Session that a session token names; false for a token of another kind.
+func SessionOfToken(token string) (id string, ok bool) {
 	rest, ok := strings.CutPrefix(token, sessionTokenPrefix)
 	id, _, found := strings.Cut(rest, "_")
 	return id, ok && found && uuid.Validate(id) == nil
@@ -50,12 +51,15 @@ func AddTokenHash(kept, hash []byte) []byte {
 // An agent's process may act between Turns, by a background task say; what it does then is put down to the last Turn.
 // An instance acts for Turns of its own Agent only: a thread's prompt may be for another than the thread's own.
 func (a *AgentRequests) sessionTurn(ctx context.Context, id, token string) (store.Turn, error) {
-	instance, err := a.store.SandboxInstance(ctx, store.System(), id)
-	if err != nil {
-		return store.Turn{}, orRunToken(err)
-	}
-	if err := fitsAny(token, instance.TokenHash); err != nil {
-		return store.Turn{}, err
+	var instance store.SandboxInstance // none where the token is lent
+	if !a.lent(id, token) {
+		var err error
+		if instance, err = a.store.SandboxInstance(ctx, store.System(), id); err != nil {
+			return store.Turn{}, orRunToken(err)
+		}
+		if err := fitsAny(token, instance.TokenHash); err != nil {
+			return store.Turn{}, err
+		}
 	}
 	session, err := a.store.Session(ctx, store.System(), cmp.Or(instance.OfSession, id))
 	if err != nil {
@@ -72,6 +76,26 @@ func (a *AgentRequests) sessionTurn(ctx context.Context, id, token string) (stor
 		err = ErrRunToken // a Turn of another Agent
 	}
 	return turn, orRunToken(err)
+}
+
+// lender makes tokens for requests that another credential than a token of the engine's own lets in.
+type lender struct{ key [sha256.Size]byte }
+
+func newLender() *lender {
+	l := new(lender)
+	rand.Read(l.key[:]) // never fails; crypto/rand ends the process instead
+	return l
+}
+
+// lend returns the token of a Session; lent reports whether a token is one.
+func (a *AgentRequests) lend(sessionID string) string {
+	mac := hmac.New(sha256.New, a.lender.key[:])
+	mac.Write([]byte(sessionID))
+	return sessionTokenPrefix + sessionID + "_" + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+}
+
+func (a *AgentRequests) lent(sessionID, token string) bool {
+	return hmac.Equal([]byte(token), []byte(a.lend(sessionID)))
 }
 
 // orRunToken makes a row that is not there a token that is not good: what it was made for is gone.

@@ -11,10 +11,11 @@ import (
 	"aqueduct/bridge/contextstore"
 	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/redact"
+	"aqueduct/bridge/search"
 	"aqueduct/store"
 )
 
-// Threads is what owners do with their threads beside talking in them: rename, share (shares.go), delete.
+// Threads is what owners do with their threads beside talking in them: rename, archive, search, share (shares.go), delete.
 // None of it is done by the Session's owner: these are requests like any other, which lock the row.
 type Threads struct {
 	store   store.Store
@@ -26,13 +27,20 @@ type Threads struct {
 	feed    *approval.Feed // of Questions, which follows who may decide
 	filter  *redact.Filter
 	entries *contextstore.Service // nil without a context store
+	index   *search.Index
 	logger  *slog.Logger
 }
 
-// Rename gives a thread the title that its user chose.
+// ThreadChange is what a user changes of a thread; nil leaves a member as it is.
+type ThreadChange struct {
+	Title    *string
+	Archived *bool
+}
+
+// Change gives a thread the title that its user chose, and puts it away or takes it out again.
 // The title is masked and made plain like one that the server made up: it is shown in lists, in logs of pages and in
 // notifications.
-func (t *Threads) Rename(ctx context.Context, who store.Principal, threadID, title string) error {
+func (t *Threads) Change(ctx context.Context, who store.Principal, threadID string, to ThreadChange) error {
 	session, err := t.store.SessionByExternalID(ctx, store.As(who), threadID)
 	if err != nil {
 		return err
@@ -41,12 +49,25 @@ func (t *Threads) Rename(ctx context.Context, who store.Principal, threadID, tit
 		if _, err := tx.LockSession(ctx, store.As(who), session.ID); err != nil {
 			return err
 		}
-		return tx.SetSessionTitle(ctx, session.ID, approval.PlainTitle(t.filter.Text(title)))
+		if to.Title != nil {
+			if err := tx.SetSessionTitle(ctx, session.ID, approval.PlainTitle(t.filter.Text(*to.Title))); err != nil {
+				return err
+			}
+		}
+		if to.Archived != nil {
+			return tx.SetSessionArchived(ctx, session.ID, *to.Archived)
+		}
+		return nil
 	})
 	if err == nil {
 		t.bell.Ring(session.ID)
 	}
 	return err
+}
+
+// Search lists the threads that have the words of the query; see store.SearchReader.
+func (t *Threads) Search(ctx context.Context, in store.Scope, query store.SearchQuery) (found []store.Session, next string, err error) {
+	return t.index.Threads(ctx, in, query)
 }
 
 const (
@@ -104,7 +125,7 @@ func (t *Threads) hide(ctx context.Context, who store.Principal, session store.S
 		return err
 	}
 	for _, id := range agents {
-		if f, ok := t.agents.agent(session.Tenant, id).(Forgetter); ok {
+		if f, ok := t.agents.serving(session, id).(Forgetter); ok {
 			if err := f.Forget(ctx, InstanceID(session, id)); err != nil {
 				return err
 			}

@@ -69,12 +69,14 @@ func newTurn(s *session, row store.Turn) *turn {
 	cfg, log := &m.cfg, &s.log
 	t := &turn{cfg: cfg, log: log, row: row, bell: s.bell, executions: s.calls, transcript: m.transcript, quiet: newQuietTimer(cfg.Limits)}
 	// The Agent of users' programs waits for them.
-	t.park = func(rests bool) { m.draining.park(s, rests && t.row.Status.Paused() || ReservedAgent(row.AgentID)) }
+	t.park = func(rests bool) {
+		m.draining.park(s, rests && t.row.Status.Paused() || ReservedAgent(row.AgentID) || isProgram(log.row))
+	}
 	if err := json.Unmarshal(row.Input, &t.input); err != nil && len(row.Input) > 0 {
 		cfg.Logger.Error("turn input unreadable", slog.String("turn_id", row.ID), slog.Any("error", err))
 	}
 	t.upstream = upstream{
-		store: cfg.Store, agents: cfg.Agents, agent: cfg.Agents.agent(log.row.Tenant, row.AgentID), tenant: log.row.Tenant, agentID: row.AgentID,
+		store: cfg.Store, agents: cfg.Agents, agent: cfg.Agents.serving(log.row, row.AgentID), tenant: log.row.Tenant, agentID: row.AgentID,
 		turnID: row.ID, task: t.input.Task, callers: &m.agents.callers, resumable: row.Resumable,
 	}
 	t.writer = runWriter{

@@ -41,19 +41,19 @@ func (c *children) addUnder(ctx context.Context, own []agui.TokenUsage, turnID s
 // MostUsage bounds the counts of one Turn, of which each is of another model, or of another call where an Agent counts so.
 const MostUsage = 1000
 
-// addUsage adds token counts to others, by provider and model. The Agent's own list is not changed.
+// addUsage adds token counts to others, by provider, model and who counted. The Agent's own list is not changed.
 func addUsage(own, more []agui.TokenUsage) []agui.TokenUsage {
-	type counted struct{ provider, model string }
+	type counted struct{ provider, model, by string }
 	own = slices.Clone(own)
 	at := make(map[counted]int, len(own))
 	for i, u := range slices.Backward(own) { // the first of several stands
-		at[counted{u.Provider, u.Model}] = i
+		at[counted{u.Provider, u.Model, u.CountedBy}] = i
 	}
 	for _, u := range more {
-		i, known := at[counted{u.Provider, u.Model}]
+		i, known := at[counted{u.Provider, u.Model, u.CountedBy}]
 		if !known {
 			if len(own) < MostUsage {
-				at[counted{u.Provider, u.Model}] = len(own)
+				at[counted{u.Provider, u.Model, u.CountedBy}] = len(own)
 				own = append(own, u)
 			}
 			continue
@@ -102,28 +102,42 @@ func usageJSON(usage []agui.TokenUsage) json.RawMessage {
 	return append(raw, ']')
 }
 
-// usageOf is what the calls of a Turn used, in AG-UI's form. An Agent that reports its usage itself is believed: it may have
-// called models past this server as well.
+// usageOf is what a Turn used, in AG-UI's form: what its Agent reports, and what its calls of models used that passed the
+// model proxy. Where there is both, both stand, each with who counted: the Agent may have called models past this server,
+// and it may report less than it used. They are not added up, for the same tokens may be in both.
 //
 // The rows are added up when the Turn ends, and not counted in memory: the calls of one Turn may come to several replicas,
 // and a restart in the middle of a Turn would lose a counter. A call that is still open then is not in the sum.
 func usageOf(ctx context.Context, cfg *Config, turnID string, own []agui.TokenUsage) []agui.TokenUsage {
-	if len(own) > 0 || !cfg.Models {
+	own = slices.Clone(own)
+	for i := range own {
+		own[i].CountedBy = "" // it is not the Agent's to state
+	}
+	if !cfg.Models {
 		return own
 	}
 	rows, err := cfg.Store.UsageOfTurn(ctx, store.System(), turnID)
 	if err != nil {
 		cfg.Logger.Warn("the usage of a Turn was not read", slog.String("turn_id", turnID), slog.Any("error", err))
 	}
-	usage := make([]agui.TokenUsage, len(rows))
+	counted := make([]agui.TokenUsage, len(rows))
 	for i, row := range rows {
 		total := row.Tokens.Input + row.Tokens.Output
-		usage[i] = agui.TokenUsage{
+		counted[i] = agui.TokenUsage{
 			Provider: row.Upstream, Model: row.Model, InputTokens: &row.Tokens.Input, OutputTokens: &row.Tokens.Output, TotalTokens: &total,
 			ReasoningTokens: positive(row.Tokens.Reasoning), CachedInputTokens: positive(row.Tokens.Cached),
 		}
 	}
-	return usage
+	if len(own) == 0 || len(counted) == 0 {
+		return append(own, counted...)
+	}
+	for i := range own {
+		own[i].CountedBy = agui.CountedByAgent
+	}
+	for i := range counted {
+		counted[i].CountedBy = agui.CountedByProxy
+	}
+	return append(own, counted...)
 }
 
 // positive is nil for 0, which AG-UI takes for a count that is known.

@@ -1,5 +1,7 @@
 package policy
 
+import "errors"
+
 // Principal is who has an agent act: the one who prompted it. It converts from
 // store.Principal.
 type Principal struct {
@@ -34,17 +36,21 @@ type Call struct {
 // Own is what a tool was registered with. It decides where no rule and no tools section of
 // the file does; Grants answer what it asks, on its Terms, and never lift its block.
 type Own struct {
-	Verdict Action `json:"verdict,omitempty"` // "": what the Risk means
+	Verdict Action `json:"verdict,omitempty"` // "": what the Risk means; the Terms count where that asks
 	Reason  string `json:"reason,omitempty"`
 	Terms
 }
 
-// Check reports what is wrong with what a tool was registered with.
-func (o Own) Check() error {
-	if o.Verdict == "" && !o.given() {
-		return nil
+// Check reports what is wrong with what a tool of this Risk was registered with. A tool of low risk without a verdict asks
+// no person, so approvers and four_eyes that it states would guard nothing.
+func (o Own) Check(risk Risk) error {
+	switch {
+	case o.Verdict != "":
+		return checkVerdict(o.Verdict, o.Terms)
+	case risk.known() && risk.action() == Allow && o.special():
+		return errors.New("approvers and four_eyes need the verdict require_approval, or a risk above low: a tool of low risk asks no person")
 	}
-	return checkVerdict(o.Verdict, o.Terms)
+	return o.check()
 }
 
 // question is a Call being judged, by one goroutine. Its arguments are read when first looked at, once for all rules.

@@ -176,11 +176,30 @@ func TestWhatAToolWasRegisteredWith(t *testing.T) {
 		}
 	}
 	for own, want := range map[*policy.Own]bool{
-		{}: true, {Verdict: policy.Block}: true, {Verdict: "perhaps"}: false, &eyes: true, {Verdict: policy.Allow, Terms: eyes.Terms}: false, {Terms: eyes.Terms}: false,
+		{}: true, {Verdict: policy.Block}: true, {Verdict: "perhaps"}: false, &eyes: true, {Verdict: policy.Allow, Terms: eyes.Terms}: false, {Terms: eyes.Terms}: true,
 		{Verdict: policy.Ask, Terms: policy.Terms{Approvers: policy.Approvers{"ada"}}}: false,
 	} {
-		if err := own.Check(); (err == nil) != want {
+		if err := own.Check(""); (err == nil) != want {
 			t.Errorf("%+v: %v", own, err)
 		}
+	}
+}
+
+// TestOwnTermsWithoutVerdict: without a verdict the risk decides, and where that asks the tool's own terms count.
+func TestOwnTermsWithoutVerdict(t *testing.T) {
+	t.Parallel()
+	mayEdit := policy.Own{Reason: "It pays.", Terms: policy.Terms{MayEdit: true}}
+	for risk, want := range map[policy.Risk]policy.Action{policy.Low: policy.Allow, policy.Medium: policy.Ask, policy.High: policy.Ask, "": policy.Ask} {
+		v := policy.Default().Decide(policy.Call{Tool: "x", Risk: risk, Own: mayEdit}, nil, time.Time{})
+		if asks := want == policy.Ask; v.Action != want || v.MayEdit != asks || (v.Reason == "It pays.") != asks {
+			t.Errorf("risk %q: %+v", risk, v)
+		}
+		if err := mayEdit.Check(risk); err != nil {
+			t.Errorf("risk %q: %v", risk, err)
+		}
+	}
+	eyes := policy.Own{Terms: policy.Terms{FourEyes: true}}
+	if eyes.Check(policy.High) != nil || eyes.Check(policy.Low) == nil {
+		t.Error("four_eyes guards a tool that asks no person, or none that asks one")
 	}
 }

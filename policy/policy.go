@@ -84,7 +84,7 @@ func (p *Policy) byRisk(q *question) Verdict {
 		return c.owned()
 	}
 	if c.Risk.known() {
-		return Verdict{Action: c.Risk.action(), Rule: "default-" + string(c.Risk), Risk: c.Risk, Reason: c.Risk.reason()}
+		return c.onOwnTerms(Verdict{Action: c.Risk.action(), Rule: "default-" + string(c.Risk), Risk: c.Risk, Reason: c.Risk.reason()})
 	}
 	switch c.Kind {
 	case "read", "search":
@@ -93,7 +93,19 @@ func (p *Policy) byRisk(q *question) Verdict {
 		}
 		return Verdict{Action: Allow, Rule: "default-" + c.Kind, Risk: Low, Reason: "It only looks."}
 	}
-	return Verdict{Action: Ask, Rule: "default", Risk: Medium, Reason: "No rule decides it."}
+	return c.onOwnTerms(Verdict{Action: Ask, Rule: "default", Risk: Medium, Reason: "No rule decides it."})
+}
+
+// onOwnTerms gives a verdict by risk the Terms and the reason that the tool was registered with, where it asks.
+func (c *Call) onOwnTerms(v Verdict) Verdict {
+	if v.Action != Ask {
+		return v
+	}
+	v.Terms = c.Own.Terms
+	if c.Own.Reason != "" {
+		v.Reason = c.Own.Reason
+	}
+	return v
 }
 
 // owned is the verdict a tool was registered with; one we do not know asks.

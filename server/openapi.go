@@ -6,7 +6,11 @@ package server
 
 import (
 	_ "embed"
+	"encoding/json"
+	"fmt"
 	"net/http"
+	"regexp"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -28,4 +32,46 @@ func (openAPI) Mount(to *route.Routes) {
 	to.Open(http.MethodGet, "/openapi.json", func(c echo.Context) error {
 		return c.Blob(http.StatusOK, echo.MIMEApplicationJSON, openapiJSON)
 	})
+}
+
+// pathParam is how openapi.json writes a parameter of a path.
+var pathParam = regexp.MustCompile(`{(\w+)}`)
+
+// listQueries are the query parameters of the routes that answer GET with JSON, as openapi.json has them: the description
+// decides, so a parameter that it lacks does not work. Streams alone take any, because clients of EventSource add their own,
+// and so do routes with x-any-query, whose clients are made for another server's API.
+func listQueries() (route.Queries, error) {
+	var doc struct {
+		Paths map[string]struct {
+			Get *struct {
+				AnyQuery   bool `json:"x-any-query"`
+				Parameters []struct {
+					Name, In string
+				}
+				Responses map[string]struct {
+					Content map[string]json.RawMessage
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal(openapiJSON, &doc); err != nil {
+		return nil, fmt.Errorf("server: openapi.json: %w", err)
+	}
+	queries := make(route.Queries)
+	for path, item := range doc.Paths {
+		if item.Get == nil || item.Get.AnyQuery || !strings.HasPrefix(path, "/api/") && !strings.HasPrefix(path, "/v1/") {
+			continue
+		}
+		if _, answersJSON := item.Get.Responses["200"].Content[echo.MIMEApplicationJSON]; !answersJSON {
+			continue
+		}
+		names := []string{}
+		for _, p := range item.Get.Parameters {
+			if p.In == "query" {
+				names = append(names, p.Name)
+			}
+		}
+		queries["GET "+pathParam.ReplaceAllString(path, ":$1")] = names
+	}
+	return queries, nil
 }

@@ -75,7 +75,7 @@ func bodies() map[string]reflect.Type {
 		"GET /api/delegations 200":                    reflect.TypeFor[delegationsJSON](),
 		"GET /api/grants 200":                         reflect.TypeFor[grantsJSON](),
 		"GET /api/session 200":                        reflect.TypeFor[whoJSON](),
-		"PATCH /api/threads/{id}":                     reflect.TypeFor[renameBody](),
+		"PATCH /api/threads/{id}":                     reflect.TypeFor[threadBody](),
 		"POST /api/admin/acp-proxy/register":          reflect.TypeFor[registerBody](),
 		"POST /api/approvals/decisions":               reflect.TypeFor[batchBody](),
 		"POST /api/approvals/decisions 200 decisions": reflect.TypeFor[batchedJSON](),

@@ -187,6 +187,7 @@ func TestEveryCode(t *testing.T) {
 			w.decide(w.asksSoon(), `{"decision":"reject"}`)
 			return <-got
 		},
+		"unknown_member":     func() answer { return h.do("GET", "/api/threads?colour=red", "") },
 		"not_found":          func() answer { return h.do("GET", "/api/threads/none", "") },
 		"method_not_allowed": func() answer { return h.do("PATCH", "/api/threads", `{}`) },
 		"body_too_slow":      func() answer { return impatient.slowBody() },

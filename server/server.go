@@ -140,7 +140,12 @@ func New(cfg Config) (*Server, error) {
 	e.HTTPErrorHandler = (&failures{log: cfg.Logger, audit: cfg.Audit}).handle
 	// Pre runs before the router, so unknown paths pass the guard like known ones. recovered is the outer of the two.
 	e.Pre(recovered(e.HTTPErrorHandler), guard.check)
-	to := route.New(e, guard.authenticate)
+	queries, err := listQueries()
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	to := route.New(e, guard.authenticate, (&programs{auth: cfg.Auth, sessions: cfg.Sessions, in: in}).exchange, queries)
 	for _, r := range append(resources(cfg, in, open, leaving, draining), register, channels, hook) {
 		r.Mount(to)
 	}

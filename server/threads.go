@@ -4,6 +4,7 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -18,6 +19,7 @@ import (
 	"aqueduct/bridge"
 	"aqueduct/bridge/approval"
 	"aqueduct/internal/fault"
+	"aqueduct/internal/grams"
 	"aqueduct/internal/ids"
 	"aqueduct/server/auth"
 	"aqueduct/server/decode"
@@ -40,7 +42,7 @@ type threads struct {
 func (h *threads) Mount(to *route.Routes) {
 	to.Callers(http.MethodGet, "/api/threads", h.list)
 	to.Callers(http.MethodGet, "/api/threads/:id", h.get)
-	to.Callers(http.MethodPatch, "/api/threads/:id", withBody(h.in, h.rename))
+	to.Callers(http.MethodPatch, "/api/threads/:id", h.change)
 	to.Callers(http.MethodDelete, "/api/threads/:id", h.remove)
 	to.Callers(http.MethodGet, "/api/threads/:id/messages", h.messages)
 	to.Callers(http.MethodGet, "/api/threads/:id/events", h.events)
@@ -55,6 +57,7 @@ type threadJSON struct {
 	AgentID   string      `json:"agentId"`
 	CreatedAt time.Time   `json:"createdAt"`
 	UpdatedAt time.Time   `json:"updatedAt"`
+	Archived  bool        `json:"archived"`
 	Shared    *sharedJSON `json:"shared,omitempty"` // of another user's thread
 }
 
@@ -77,19 +80,22 @@ type sharedJSON struct {
 // caller's own.
 func sharedThreadOut(a store.Access) threadJSON {
 	out := threadOut(a.Session)
+	out.Archived = false // its owner's doing, and the owner's alone
 	out.ID, out.Shared = a.Session.ID, &sharedJSON{Owner: a.Session.User, Rights: rightsOf(a.Write, a.Decide)}
 	return out
 }
 
 // threadOut is the JSON of a Session of the caller's own.
 func threadOut(s store.Session) threadJSON {
-	return threadJSON{ID: s.ExternalID, SessionID: s.ID, Title: s.Title, AgentID: s.AgentID, CreatedAt: s.CreatedAt.UTC(), UpdatedAt: s.UpdatedAt.UTC()}
+	return threadJSON{ID: s.ExternalID, SessionID: s.ID, Title: s.Title, AgentID: s.AgentID, CreatedAt: s.CreatedAt.UTC(), UpdatedAt: s.UpdatedAt.UTC(), Archived: s.Archived}
 }
 
-// threadsQuery is one page of the list.
+// threadsQuery is one page of the list: of all threads, of those that are archived or not, of those with all words of q.
 type threadsQuery struct {
-	Limit int    `query:"limit" validate:"gte=0,lte=1000"`
-	After string `query:"after" validate:"omitempty,uuid"`
+	Limit    int    `query:"limit" validate:"gte=0,lte=1000"`
+	After    string `query:"after" validate:"omitempty,uuid"`
+	Archived *bool  `query:"archived"`
+	Q        string `query:"q" validate:"max=200"`
 }
 
 // list gives the newest threads first, the caller's own and those that are shared with the caller; next goes into
@@ -101,17 +107,18 @@ func (h *threads) list(c echo.Context) error {
 	if err := h.in.Query(c, &q); err != nil {
 		return err
 	}
-	page := store.Page{Limit: q.Limit, After: q.After}
 	ctx, caller := callerOf(c)
 	who := caller.Principal
-	rows, err := h.store.Sessions(ctx, store.Reaching(who), page)
+	rows, next, err := h.rows(ctx, store.Reaching(who), store.SearchQuery{
+		Words: grams.Words(q.Q), Archived: q.Archived, Page: store.Page{Limit: q.Limit, After: q.After},
+	})
 	if err != nil {
 		return err
 	}
 	out := struct {
 		Threads []threadJSON `json:"threads"`
 		Next    string       `json:"next,omitempty"`
-	}{Threads: make([]threadJSON, 0, len(rows))}
+	}{Threads: make([]threadJSON, 0, len(rows)), Next: next}
 	for _, s := range rows {
 		one := threadOut(s)
 		if s.User != who.User {
@@ -126,8 +133,20 @@ func (h *threads) list(c echo.Context) error {
 		}
 		out.Threads = append(out.Threads, one)
 	}
-	out.Next = nextOf(rows, page.Size(), func(s store.Session) string { return s.ID })
 	return c.JSON(http.StatusOK, out)
+}
+
+// rows reads a page of the list. Without words it is of all threads.
+func (h *threads) rows(ctx context.Context, in store.Scope, query store.SearchQuery) (rows []store.Session, next string, err error) {
+	switch {
+	case len(query.Words) > 0:
+		return h.sessions.Threads().Search(ctx, in, query)
+	case query.Archived != nil:
+		rows, err = h.store.SessionsArchived(ctx, in, *query.Archived, query.Page)
+	default:
+		rows, err = h.store.Sessions(ctx, in, query.Page)
+	}
+	return rows, nextOf(rows, query.Size(), func(s store.Session) string { return s.ID }), err
 }
 
 // find takes the client's thread id, ours, or @browser. @browser means the thread of the browser's cookie; without a
@@ -197,20 +216,25 @@ func (h *threads) get(c echo.Context) error {
 	return c.JSON(http.StatusOK, out)
 }
 
-// renameBody is the new title.
-type renameBody struct {
-	Title string `json:"title" validate:"required,max=200"`
+// threadBody is what PATCH changes: one of its members, or both.
+type threadBody struct {
+	Title    *string `json:"title" validate:"required_without=Archived,omitempty,min=1,max=200"`
+	Archived *bool   `json:"archived"`
 }
 
-// rename changes the title of a thread of the caller's own, and answers with the thread as it is kept then. A title
-// is the owner's alone to change, even where a share has the right to write.
-func (h *threads) rename(c echo.Context, body renameBody) error {
+// change changes a thread of the caller's own, and answers with the thread as it is kept then. Title and place are the
+// owner's alone to change, even where a share has the right to write.
+func (h *threads) change(c echo.Context) error {
+	var body threadBody
+	if err := h.in.KnownJSON(c, &body); err != nil {
+		return err
+	}
 	s, err := h.findOwn(c)
 	if err != nil {
 		return err
 	}
 	ctx := c.Request().Context()
-	if err := h.sessions.Threads().Rename(ctx, auth.From(ctx).Principal, s.ExternalID, body.Title); err != nil {
+	if err := h.sessions.Threads().Change(ctx, auth.From(ctx).Principal, s.ExternalID, bridge.ThreadChange(body)); err != nil {
 		return err
 	}
 	s, err = h.find(c) // as it is kept

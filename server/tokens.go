@@ -252,6 +252,8 @@ type serviceAccountJSON struct {
 	Name       string     `json:"name"`
 	User       string     `json:"user"` // whose threads are its own
 	Roles      []string   `json:"roles"`
+	Agent      string     `json:"agent,omitempty"` // that the key calls models and tools as, and does nothing else
+	Owner      string     `json:"owner,omitempty"` // who decides what it asks
 	CreatedBy  string     `json:"created_by,omitempty"`
 	CreatedAt  *time.Time `json:"created_at,omitempty"`
 	ExpiresAt  *time.Time `json:"expires_at,omitempty"`
@@ -262,7 +264,7 @@ type serviceAccountJSON struct {
 // serviceAccountOut is the JSON of the Credential that a service account is.
 func serviceAccountOut(c store.Credential) serviceAccountJSON {
 	return serviceAccountJSON{
-		ID: c.ID, Name: c.Name, User: c.User, Roles: c.Roles, CreatedBy: c.CreatedBy, CreatedAt: answer.TimeOrNil(c.CreatedAt), ExpiresAt: answer.TimeOrNil(c.ExpiresAt),
+		ID: c.ID, Name: c.Name, User: c.User, Roles: append([]string{}, c.Roles...), Agent: c.AgentID, Owner: c.Owner, CreatedBy: c.CreatedBy, CreatedAt: answer.TimeOrNil(c.CreatedAt), ExpiresAt: answer.TimeOrNil(c.ExpiresAt),
 		LastUsedAt: answer.TimeOrNil(c.LastUsedAt), RevokedAt: answer.TimeOrNil(c.RevokedAt),
 	}
 }
@@ -292,11 +294,13 @@ func (h *serviceAccounts) list(c echo.Context) error {
 	}{eachOut(rows, serviceAccountOut), nextOf(rows, filter.Size(), credentialID)}, err)
 }
 
-// serviceAccountBody names the program and its roles; without ttl_seconds the key has no end but its revocation. Its
-// roles are the creator's at most.
+// serviceAccountBody names the program, and its roles or the agent it is bound to; without ttl_seconds the key has no end but
+// its revocation. Its roles are the creator's at most.
 type serviceAccountBody struct {
 	Name       string   `json:"name" validate:"required,max=100"`
-	Roles      []string `json:"roles" validate:"required,min=1,max=32,dive,max=128"`
+	Roles      []string `json:"roles" validate:"required_without=Agent,excluded_with=Agent,max=32,dive,max=128"`
+	Agent      string   `json:"agent" validate:"max=128"`
+	Owner      string   `json:"owner" validate:"max=128"`
 	TTLSeconds int64    `json:"ttl_seconds" validate:"gte=0,lte=315360000"` // 0: until it is revoked
 }
 
@@ -317,7 +321,15 @@ func (h *serviceAccounts) create(c echo.Context) error {
 	if !ids.ValidName(body.Name) {
 		return problem.Refuse(problem.InvalidBody, "At /name: must be letters, digits and . _ : - only.")
 	}
-	account := auth.ServiceAccount{Name: body.Name, Roles: body.Roles}
+	if body.Agent == "" && (len(body.Roles) == 0 || body.Owner != "") {
+		return problem.Refuse(problem.InvalidBody, "An account has roles, or an agent and perhaps an owner.")
+	}
+	for at, name := range map[string]string{"agent": body.Agent, "owner": body.Owner} {
+		if name != "" && !ids.Valid(name) {
+			return problem.Refuse(problem.InvalidBody, "At /"+at+": "+ids.Form)
+		}
+	}
+	account := auth.ServiceAccount{Name: body.Name, Roles: body.Roles, Agent: body.Agent, Owner: body.Owner}
 	if body.TTLSeconds > 0 {
 		account.Until = time.Now().Add(time.Duration(body.TTLSeconds) * time.Second).Truncate(time.Millisecond)
 	}

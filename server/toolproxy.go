@@ -54,7 +54,7 @@ func (h *toolProxy) Mount(to *route.Routes) {
 // invokeBody is the contract's request. A call with a key that was used before is not made again; the answer is that
 // of the first.
 type invokeBody struct {
-	RunID          string          `json:"run_id" validate:"required,max=128"`
+	RunID          string          `json:"run_id" validate:"max=128"` // needed with a run token
 	Args           json.RawMessage `json:"args"`
 	IdempotencyKey string          `json:"idempotency_key" validate:"max=200"`
 	CallID         string          `json:"call_id" validate:"max=200"` // the agent's own, as in its tool_call frames; "": the key
@@ -106,6 +106,11 @@ func (h *toolProxy) invoke(c echo.Context) error {
 	}
 	if strings.IndexByte(body.IdempotencyKey, 0) >= 0 || strings.IndexByte(body.CallID, 0) >= 0 {
 		return problem.Refuse(problem.InvalidBody, "idempotency_key and call_id take no NUL.")
+	}
+	if body.RunID == "" { // a session token's own calls name the Session
+		if body.RunID, ok = bridge.SessionOfToken(token); !ok {
+			return problem.Refuse(problem.InvalidBody, "run_id: required.")
+		}
 	}
 	call, err := h.sessions.AgentRequests().Invoke(c.Request().Context(), token, bridge.ToolRequest{
 		RunID: body.RunID, Name: name, Args: []byte(body.Args), Key: body.IdempotencyKey, CallID: body.CallID, Timeout: time.Duration(body.TimeoutMS) * time.Millisecond,

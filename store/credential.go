@@ -32,6 +32,8 @@ type Credential struct {
 	User      string // whom it authenticates; "" for channels and proxies
 	Name      string // of a service account, channel or proxy, shown to people
 	Roles     []string
+	AgentID   string // of an API key that calls models and tools as this agent, and nothing else; "" for any other credential
+	Owner     string // of such a key: the user who decides what it asks
 	Hash      string // hex SHA-256 of an API key's secret; "" for any other
 	CreatedBy string // the user who created it; "" when the signing key alone did
 	CreatedAt time.Time

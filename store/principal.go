@@ -22,6 +22,9 @@ const (
 	RoleOperator = "operator" // manages the installation: proxies, controls, metrics; no tenant's token carries it
 )
 
+// ProgramUser begins the user of a service account that is bound to an agent. No other credential is for such a user.
+const ProgramUser = "program:"
+
 // Has reports whether the Principal has the role. No role has another's rights.
 func (p Principal) Has(role string) bool { return slices.Contains(p.Roles, role) }
 

@@ -32,6 +32,7 @@ type Reader interface {
 	CredentialReader
 	AuditReader
 	SealedReader
+	SearchReader
 }
 
 // Tx is one transaction of a request. It has no append: events come in a Batch only. An
@@ -64,6 +65,7 @@ type Tx interface {
 	CredentialTx
 	AuditTx
 	SealedTx
+	SearchTx
 }
 
 // Store is a database. Its methods are safe for concurrent use.

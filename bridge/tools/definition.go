@@ -121,12 +121,9 @@ func checkOwn(raw json.RawMessage) error {
 	if err != nil {
 		return errors.New("it has risk, verdict, reason, ttl (as in 30m), approvers, four_eyes, may_edit")
 	}
-	if err := o.Own.Check(); err != nil {
-		return err
-	}
 	switch o.Risk {
 	case "", policy.Low, policy.Medium, policy.High:
-		return nil
+		return o.Own.Check(o.Risk)
 	}
 	return errors.New("risk is low, medium or high")
 }

@@ -6,8 +6,11 @@ package strictjson
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -35,6 +38,22 @@ func Unmarshal(raw []byte, v any) error {
 		return err
 	}
 	return check(raw, reflect.TypeOf(v))
+}
+
+// Unknown returns the first member of the object raw that the struct *v does not take, and the members that it takes, sorted.
+// The name is "" when all are known. raw has been decoded into v before.
+func Unknown(raw []byte, v any) (name string, known []string) {
+	members := make(map[string]reflect.Type)
+	membersOf(reflect.TypeOf(v).Elem(), members)
+	found := errors.New("unknown member")
+	_ = each(raw, func(member string, _ []byte, _ map[string]bool) error {
+		if _, ok := members[member]; ok {
+			return nil
+		}
+		name = member
+		return found
+	})
+	return name, slices.Sorted(maps.Keys(members))
 }
 
 var unmarshaler = reflect.TypeFor[json.Unmarshaler]()

@@ -5,12 +5,15 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -81,13 +84,38 @@ func (r *Registry) Keep(ctx context.Context, by Caller, c store.Credential) erro
 		if kept.ID != c.ID || !kept.CreatedAt.Equal(c.CreatedAt.Truncate(time.Millisecond)) && c.Kind == store.CredentialAPIKey {
 			return store.ErrConflict
 		}
+		if c.AgentID != "" {
+			if err := tx.InsertDelegation(ctx, toOwner(c)); err != nil {
+				return err
+			}
+		}
 		return record(ctx, tx, by.Principal, action, c.ID, struct {
 			Kind  string   `json:"kind"`
 			User  string   `json:"user,omitempty"`
 			Name  string   `json:"name,omitempty"`
 			Roles []string `json:"roles,omitempty"`
-		}{string(c.Kind), c.User, c.Name, c.Roles})
+			Agent string   `json:"agent,omitempty"`
+			Owner string   `json:"owner,omitempty"`
+		}{string(c.Kind), c.User, c.Name, c.Roles, c.AgentID, c.Owner})
 	})
+}
+
+// always is the end of what has none of its own.
+var always = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
+
+// toOwner lets the owner of a program decide what the program's user would decide: that user decides nothing, so its
+// questions would be in no inbox. It ends with the key where that has an end; a question that is open at a revocation can
+// still be decided.
+func toOwner(c store.Credential) store.Delegation {
+	holds, _ := json.Marshal(store.DeciderNames(store.Principal{User: c.User})) // a list of texts
+	until := always
+	if !c.ExpiresAt.IsZero() {
+		until = c.ExpiresAt
+	}
+	return store.Delegation{
+		ID: newID(), Tenant: c.Tenant, User: c.User, To: c.Owner, Holds: holds, AgentID: c.AgentID, Note: "The owner of a service account decides what it asks.",
+		CreatedAt: c.CreatedAt, ExpiresAt: until,
+	}
 }
 
 // record appends to the audit within the transaction of the change.
@@ -156,6 +184,9 @@ type ServiceAccount struct {
 	Name  string
 	Roles []string
 	Until time.Time // zero: until it is revoked
+	// Agent, if set, makes an account that calls models and tools as this agent and does nothing else. It has no roles, and a
+	// user of its own apart from an account of the same name that has some. Owner decides what it asks; "" is the creator.
+	Agent, Owner string
 }
 
 // CreateKey creates the API key of a service account in the Caller's tenant. The key is returned once and kept
@@ -169,6 +200,9 @@ func (r *Registry) CreateKey(ctx context.Context, by Caller, s ServiceAccount) (
 	c := store.Credential{
 		ID: newID(), Kind: store.CredentialAPIKey, Tenant: by.Principal.Tenant, User: servicePrefix + s.Name, Name: s.Name,
 		Roles: slices.Compact(slices.Sorted(slices.Values(s.Roles))), CreatedAt: time.Now().Truncate(time.Millisecond), ExpiresAt: s.Until,
+	}
+	if s.Agent != "" {
+		c.User, c.AgentID, c.Owner = store.ProgramUser+s.Name, s.Agent, cmp.Or(s.Owner, by.Principal.User)
 	}
 	text := hex.EncodeToString(secret)
 	c.Hash = hashOf(text)
@@ -222,4 +256,18 @@ func (r *Registry) apiKey(ctx context.Context, token string, fresh bool) (Caller
 	return Caller{
 		Kind: KindService, Until: c.ExpiresAt, Credential: c, Principal: store.Principal{Tenant: c.Tenant, User: c.User, Roles: c.Roles},
 	}, nil
+}
+
+// Program is the Caller of a request with the API key of a service account that is bound to an agent. It is false for any
+// other request, and always for a nil Registry, which keeps no key.
+func (r *Registry) Program(req *http.Request) (Caller, bool, error) {
+	token, ok := bearerToken(req.Header.Values("Authorization"))
+	if !ok || !IsAPIKey(token) || r == nil {
+		return Caller{}, false, nil
+	}
+	caller, err := r.apiKey(req.Context(), token, true)
+	if err != nil || caller.Credential.AgentID == "" {
+		return Caller{}, false, err
+	}
+	return caller, true, r.admit(req.Context(), caller.Credential, false) // it has just been looked up
 }

@@ -107,7 +107,7 @@ const servicePrefix = "service:"
 // reserved are users that no token is for: "system" is the actor of what the server does by itself, "unknown" that of
 // requests without a good credential, and names of service accounts belong to API keys.
 func reserved(user string) bool {
-	return user == "system" || user == "unknown" || strings.HasPrefix(user, servicePrefix)
+	return user == "system" || user == "unknown" || strings.HasPrefix(user, servicePrefix) || strings.HasPrefix(user, store.ProgramUser)
 }
 
 // whole reports whether the claims are those of their type, all of them and no others.

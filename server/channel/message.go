@@ -142,10 +142,14 @@ type usageSum struct {
 	OutputTokens int64 `json:"output_tokens,omitempty"`
 }
 
-// usageOf sums a Run's usage. A model that reports no total counts with its input and output.
+// usageOf sums a Run's usage. A model that reports no total counts with its input and output. Where an agent reports what
+// the model proxy counted too, its own report is the sum, for the same tokens may be in both.
 func usageOf(usage []agui.TokenUsage) *usageSum {
 	var sum usageSum
 	for _, u := range usage {
+		if u.CountedBy == agui.CountedByProxy {
+			continue
+		}
 		in, out := count(u.InputTokens), count(u.OutputTokens)
 		sum.InputTokens += in
 		sum.OutputTokens += out

@@ -67,36 +67,53 @@ func BodyError(err error) error {
 }
 
 // JSON reads a body into v and checks v's rules. Unknown members are no fault.
-func (in *Decoder) JSON(c echo.Context, v any) error { return in.jsonWithin(c, in.Limits.Body, v) }
+func (in *Decoder) JSON(c echo.Context, v any) error {
+	_, err := in.jsonWithin(c, in.Limits.Body, v)
+	return err
+}
+
+// KnownJSON is JSON for a body that changes what it names: a member that v does not take is refused, because the client
+// would believe that it was changed.
+func (in *Decoder) KnownJSON(c echo.Context, v any) error {
+	raw, err := in.jsonWithin(c, in.Limits.Body, v)
+	if raw == nil {
+		return err
+	}
+	if name, known := strictjson.Unknown(raw, v); name != "" {
+		return problem.Unknown(name, known)
+	}
+	return err
+}
 
 // SmallJSON is json where the sender has shown no credential yet.
 func (in *Decoder) SmallJSON(c echo.Context, v any) error {
-	return in.jsonWithin(c, limit.SmallBody, v)
+	_, err := in.jsonWithin(c, limit.SmallBody, v)
+	return err
 }
 
 // The depth is checked before the decoder sees the body: encoding/json recurses. Names are taken in their exact case
 // and once, because a proxy in between could read another value from "Decision" than this server does.
-func (in *Decoder) jsonWithin(c echo.Context, limit int64, v any) error {
-	raw, err := in.readBody(c, min(limit, in.Limits.Body))
+func (in *Decoder) jsonWithin(c echo.Context, limit int64, v any) (raw []byte, err error) {
+	raw, err = in.readBody(c, min(limit, in.Limits.Body))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := agui.CheckJSON(raw, agui.MaxJSONDepth); err != nil {
-		return err
+		return nil, err
 	}
 	if len(raw) == 0 || bytes.TrimSpace(raw)[0] != '{' {
-		return problem.Refuse(problem.InvalidBody, "The body must be an object.")
+		return nil, problem.Refuse(problem.InvalidBody, "The body must be an object.")
 	}
 	if err := strictjson.Unmarshal(raw, v); err != nil {
 		if named := ambiguous(err); named != nil {
-			return named
+			return nil, named
 		}
 		if wrong := wrongType(v, err); wrong != nil {
-			return wrong
+			return nil, wrong
 		}
-		return problem.Refuse(problem.InvalidBody, "")
+		return nil, problem.Refuse(problem.InvalidBody, "")
 	}
-	return in.Check(v, problem.InvalidBody)
+	return raw, in.Check(v, problem.InvalidBody)
 }
 
 // ambiguous is the refusal of a member whose name others could read otherwise; nil when err is of another kind.

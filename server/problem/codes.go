@@ -7,6 +7,7 @@ package problem
 const (
 	InvalidBody      = "invalid_body"
 	AmbiguousMember  = "ambiguous_member"
+	UnknownMember    = "unknown_member"
 	InvalidQuery     = "invalid_query"
 	InvalidCursor    = "invalid_cursor"
 	InvalidVersion   = "unsupported_protocol_version"

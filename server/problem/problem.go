@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -62,6 +64,15 @@ func Refuse(code, detail string) *Problem {
 func RefuseAgent() *Problem {
 	return Refuse(Unauthorized, "This route is for agents. It takes the run token of their call as Authorization: Bearer: x-aqueduct-run-token of POST /invoke, "+
 		"AQUEDUCT_TOKEN of an ACP agent. No other token opens it, nor one whose run is over.")
+}
+
+// Unknown refuses a member of a body, or a query parameter, that a route does not take. known are those that it takes.
+func Unknown(name string, known []string) *Problem {
+	takes := "no query parameters"
+	if len(known) > 0 {
+		takes = strings.Join(known, ", ")
+	}
+	return Refuse(UnknownMember, fmt.Sprintf("%s: not known here. This route takes %s.", strconv.Quote(Truncate(name)), takes))
 }
 
 // RefuseFor is refuse for a limit on how often something may be done: the client may try again

@@ -41,6 +41,7 @@ func codeOf(name string) (Code, bool) {
 func requests() []Code {
 	return []Code{
 		{AmbiguousMember, http.StatusBadRequest, "A member of the body is spelled in another case than the route takes it, or stands twice."},
+		{UnknownMember, http.StatusBadRequest, "The route does not take this member of a body, or this query parameter; the detail names it and those that it takes."},
 		{InvalidBody, http.StatusBadRequest, "The body is not what the route takes; the detail says where."},
 		{InvalidQuery, http.StatusBadRequest, "A query parameter is not what the route takes."},
 		{InvalidCursor, http.StatusBadRequest, "Last-Event-ID or ?after= is not a position."},

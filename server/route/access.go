@@ -19,6 +19,8 @@ type Access struct {
 	// open routes are used without a role: what is public, and what checks a credential of its own
 	// (a hello, a link's signature, a run token, a proxy's token).
 	open bool
+	// programs: the key of a service account that is bound to an agent opens the route as a run token does.
+	programs bool
 	// roles are those of which a Caller needs one.
 	roles []string
 }
@@ -26,6 +28,7 @@ type Access struct {
 // The groups of roles that routes are for.
 var (
 	public     = Access{open: true}
+	agentsOwn  = Access{open: true, programs: true}
 	anyRole    = Access{roles: []string{auth.RoleUser, auth.RoleApprover, auth.RoleAuditor, auth.RoleAdmin, auth.RoleAgent, auth.RoleOperator}}
 	Users      = Access{roles: []string{auth.RoleUser}}
 	readers    = Access{roles: []string{auth.RoleUser, auth.RoleAuditor}}

@@ -17,6 +17,8 @@ type Resource interface{ Mount(to *Routes) }
 type Routes struct {
 	echo         *echo.Echo
 	authenticate func(also ...auth.Kind) echo.MiddlewareFunc
+	queries      Queries
+	exchange     echo.MiddlewareFunc
 	access       map[string]Access
 	unlisted     []string // routes that the table of roles does not have
 }
@@ -33,18 +35,21 @@ func (r *Routes) rule(method, path string, open bool) Access {
 
 // Open adds a route that anybody may call.
 func (r *Routes) Open(method, path string, h echo.HandlerFunc) {
-	r.rule(method, path, true)
+	h = r.queries.strict(method, path, h)
+	if r.rule(method, path, true).programs {
+		h = r.exchange(h)
+	}
 	r.echo.Add(method, path, h)
 }
 
 // Callers adds a route that wants to know who calls.
 func (r *Routes) Callers(method, path string, h echo.HandlerFunc) {
-	r.echo.Add(method, path, h, r.authenticate(), authorize(r.rule(method, path, false)))
+	r.echo.Add(method, path, r.queries.strict(method, path, h), r.authenticate(), authorize(r.rule(method, path, false)))
 }
 
 // Deciders adds a route that tokens of approvers open as well; those tokens open no chat.
 func (r *Routes) Deciders(method, path string, h echo.HandlerFunc) {
-	r.echo.Add(method, path, h, r.authenticate(auth.KindApprover), authorize(r.rule(method, path, false)))
+	r.echo.Add(method, path, r.queries.strict(method, path, h), r.authenticate(auth.KindApprover), authorize(r.rule(method, path, false)))
 }
 
 // Beside is h for the Callers of a route that agents call too, with a token of their own. The handler decides by the
@@ -53,9 +58,10 @@ func (r *Routes) Beside(method, path string, h echo.HandlerFunc) echo.HandlerFun
 	return r.authenticate()(authorize(r.rule(method, path, true))(h))
 }
 
-// New makes the Routes of a router. authenticate lets only callers through, and those of the kinds it is given.
-func New(e *echo.Echo, authenticate func(also ...auth.Kind) echo.MiddlewareFunc) *Routes {
-	return &Routes{echo: e, authenticate: authenticate, access: Table()}
+// New makes the Routes of a router. authenticate lets only callers through, and those of the kinds it is given. exchange
+// lets programs through as the agents that they are bound to, and queries are the parameters that routes take.
+func New(e *echo.Echo, authenticate func(also ...auth.Kind) echo.MiddlewareFunc, exchange echo.MiddlewareFunc, queries Queries) *Routes {
+	return &Routes{echo: e, authenticate: authenticate, exchange: exchange, queries: queries, access: Table()}
 }
 
 // Check returns an error when a route was added that the table of roles does not list.

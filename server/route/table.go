@@ -121,22 +121,22 @@ func agents() map[string]Access {
 		"POST /v1/agents/register":           registrars,
 		"POST /v1/agents/:id/heartbeat":      registrars,
 		"DELETE /v1/agents/:id":              registrars,
-		"GET /v1/tools":                      {open: true, roles: anyRole.roles}, // a run token is; others need a role
+		"GET /v1/tools":                      {open: true, programs: true, roles: anyRole.roles}, // a run token is; others need a role
 		"POST /v1/tools":                     admins,
 		"DELETE /v1/tools/:name":             admins,
-		"POST /v1/tools/:call":               public,                           // a run token is
+		"POST /v1/tools/:call":               agentsOwn,                        // a run token is, and a program's key
 		"POST /mcp":                          {open: true, roles: Users.roles}, // a run token is; users' programs need their role
-		"GET /v1/tool_calls/:id":             {open: true, roles: Users.roles},
-		"POST /v1/tool_calls/:id":            public,
-		"POST /v1/context":                   {open: true, roles: Users.roles}, // a run token is; others need the role user
-		"GET /v1/context":                    {open: true, roles: Users.roles},
-		"GET /v1/context/:key":               {open: true, roles: Users.roles},
-		"PUT /v1/context/:key":               {open: true, roles: Users.roles},
-		"DELETE /v1/context/:key":            {open: true, roles: Users.roles},
-		"POST /v1/chat/completions":          public, // a run token is
-		"POST /v1/embeddings":                public,
-		"POST /v1/responses":                 public,
-		"GET /v1/models":                     public,
+		"GET /v1/tool_calls/:id":             {open: true, programs: true, roles: Users.roles},
+		"POST /v1/tool_calls/:id":            agentsOwn,
+		"POST /v1/context":                   {open: true, programs: true, roles: Users.roles}, // a run token is; others need the role user
+		"GET /v1/context":                    {open: true, programs: true, roles: Users.roles},
+		"GET /v1/context/:key":               {open: true, programs: true, roles: Users.roles},
+		"PUT /v1/context/:key":               {open: true, programs: true, roles: Users.roles},
+		"DELETE /v1/context/:key":            {open: true, programs: true, roles: Users.roles},
+		"POST /v1/chat/completions":          agentsOwn, // a run token is, and a program's key
+		"POST /v1/embeddings":                agentsOwn,
+		"POST /v1/responses":                 agentsOwn,
+		"GET /v1/models":                     agentsOwn,
 		"GET /api/proxies":                   operators,
 		"GET /api/proxies/:id":               operators,
 		"DELETE /api/proxies/:id":            operators,

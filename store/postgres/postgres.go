@@ -97,7 +97,7 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	}
 	db.SetMaxOpenConns(conns)
 	db.SetMaxIdleConns(conns)
-	d := &sqldb.Dialect{LockRow: " FOR NO KEY UPDATE", LockAudit: lockAudit, SkipLocked: " FOR NO KEY UPDATE SKIP LOCKED", SizeOf: sizeOf, ItemsOf: "json_array_elements_text", Classify: classify, Now: o.Now, AuditKey: o.AuditKey}
+	d := &sqldb.Dialect{LockRow: " FOR NO KEY UPDATE", LockAudit: lockAudit, SkipLocked: " FOR NO KEY UPDATE SKIP LOCKED", SizeOf: sizeOf, ItemsOf: "json_array_elements_text", NextPlace: "nextval('search_places')", Contains: "strpos", Classify: classify, Now: o.Now, AuditKey: o.AuditKey}
 	s := &Store{Reader: sqldb.NewReader(db, d), dialect: d, db: db, committer: newCommitter(cfg, pooled), pooled: pooled, stop: func() {}}
 	if err := s.prepare(ctx, o); err != nil {
 		return nil, errors.Join(fmt.Errorf("postgres: open: %w", classify(err)), s.Close())

@@ -20,13 +20,13 @@ type (
 )
 
 const selectCredential = `SELECT c.credential_id, c.parent_id, c.kind, c.tenant, c.user_id, c.name, c.roles, c.secret_hash,
-	c.created_by, c.created_at, c.expires_at, c.last_used_at, c.revoked_at, c.revoked_by FROM credentials c`
+	c.created_by, c.created_at, c.expires_at, c.last_used_at, c.revoked_at, c.revoked_by, c.agent_id, c.owner FROM credentials c`
 
 func scanCredential(at row) (store.Credential, error) {
 	var c store.Credential
 	var roles string
 	err := at.Scan(&c.ID, &c.Parent, &c.Kind, &c.Tenant, &c.User, &c.Name, &roles, &c.Hash,
-		&c.CreatedBy, timeInto{&c.CreatedAt}, timeInto{&c.ExpiresAt}, timeInto{&c.LastUsedAt}, timeInto{&c.RevokedAt}, &c.RevokedBy)
+		&c.CreatedBy, timeInto{&c.CreatedAt}, timeInto{&c.ExpiresAt}, timeInto{&c.LastUsedAt}, timeInto{&c.RevokedAt}, &c.RevokedBy, &c.AgentID, &c.Owner)
 	if err == nil && roles != "" {
 		err = json.Unmarshal([]byte(roles), &c.Roles)
 	}
@@ -126,10 +126,10 @@ func (t *credentialTx) KeepCredential(ctx context.Context, c store.Credential) (
 		}
 	}
 	err := t.run(ctx, `INSERT INTO credentials (credential_id, parent_id, kind, tenant, user_id, name, roles, secret_hash,
-		created_by, created_at, expires_at, last_used_at, revoked_at, revoked_by)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT (credential_id) DO NOTHING`,
+		created_by, created_at, expires_at, last_used_at, revoked_at, revoked_by, agent_id, owner)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) ON CONFLICT (credential_id) DO NOTHING`,
 		c.ID, c.Parent, string(c.Kind), c.Tenant, c.User, c.Name, roles, c.Hash, c.CreatedBy,
-		millis(c.CreatedAt), millis(c.ExpiresAt), millis(c.LastUsedAt), millis(c.RevokedAt), c.RevokedBy)
+		millis(c.CreatedAt), millis(c.ExpiresAt), millis(c.LastUsedAt), millis(c.RevokedAt), c.RevokedBy, c.AgentID, c.Owner)
 	if err != nil {
 		return store.Credential{}, err
 	}

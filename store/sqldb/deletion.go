@@ -45,6 +45,7 @@ var purges = []purge{
 	{Table: "records", key: "id", of: ofSession, size: "payload"},
 	{Table: "messages", key: "message_id", of: ofSession + " AND NOT replaced", size: "data"}, // each has an index of its own
 	{Table: "messages", key: "message_id", of: ofSession + " AND replaced", size: "data"},
+	{Table: "search_texts", key: "place", of: ofSession, size: "body", blob: true},
 	{Table: "message_parts", key: "sha256", of: ofSession, size: "data", blob: true},
 	{Table: "context_blobs", key: "context_key", of: ofSession + " AND session_id <> ''", size: "data", blob: true},
 	{Table: "sealed_originals", key: "ref", of: ofSession, size: "data", blob: true},

@@ -141,7 +141,7 @@ func (t *messageTx) InsertMessage(ctx context.Context, m store.Message) error {
 // upsertMessage replaces the data of the message with the same id on the current branch. The row keeps its own key,
 // which is its place in the transcript.
 func upsertMessage(m store.Message) Statement {
-	return Statement{SQL: insertIntoMessages + "UPDATE SET data = excluded.data", Args: messageArgs(m)}
+	return Statement{SQL: insertIntoMessages + "UPDATE SET data = excluded.data, searched = FALSE", Args: messageArgs(m)}
 }
 
 func messageArgs(m store.Message) []any {

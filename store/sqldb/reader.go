@@ -36,6 +36,7 @@ type Reader struct {
 	replicaReader
 	runReader
 	sandboxReader
+	searchReader
 	sealedReader
 	sessionReader
 	shareReader
@@ -55,7 +56,7 @@ func (c *conn) reader() Reader {
 		agendaReader{c}, agentReader{c}, approvalReader{c}, auditReader{c}, blobReader{c}, budgetReader{c}, branchReader{c}, commandReader{c}, contextReader{c}, credentialReader{c},
 		delegationReader{c}, deletionReader{c}, eventReader{c}, grantReader{c}, linkReader{c}, messageReader{c}, modelCallReader{c},
 		outboxReader{c}, partReader{c}, proxyReader{c}, recordReader{c}, replicaReader{c}, runReader{c},
-		sandboxReader{c}, sealedReader{c}, sessionReader{c}, shareReader{c}, taskReader{c}, toolReader{c}, toolCallReader{c},
+		sandboxReader{c}, searchReader{c}, sealedReader{c}, sessionReader{c}, shareReader{c}, taskReader{c}, toolReader{c}, toolCallReader{c},
 		turnReader{c},
 	}
 }

@@ -21,7 +21,7 @@ type (
 
 const (
 	sessionColumns = `s.session_id, s.tenant, s.user_id, s.external_id, s.agent_id, s.title, s.state, s.owner,
-	s.created_at, s.updated_at, s.parent_turn_id, s.root_turn_id, s.callers`
+	s.created_at, s.updated_at, s.parent_turn_id, s.root_turn_id, s.callers, s.archived`
 	selectSession = `SELECT ` + sessionColumns + ` FROM sessions s`
 )
 
@@ -30,7 +30,7 @@ const (
 func sessionInto(s *store.Session) []any {
 	return []any{
 		&s.ID, &s.Tenant, &s.User, &s.ExternalID, &s.AgentID, &s.Title, &s.State, &s.Owner,
-		timeInto{&s.CreatedAt}, timeInto{&s.UpdatedAt}, &s.ParentTurnID, &s.RootTurnID, &s.Callers,
+		timeInto{&s.CreatedAt}, timeInto{&s.UpdatedAt}, &s.ParentTurnID, &s.RootTurnID, &s.Callers, &s.Archived,
 	}
 }
 
@@ -52,17 +52,43 @@ func (r *sessionReader) SessionByExternalID(ctx context.Context, in store.Scope,
 	return one(ctx, r.conn, scanSession, q.sql.String(), q.args...)
 }
 
-// Sessions implements store.SessionReader. It reads the caller's own Sessions, and those shared with each of the caller's
-// names, by separate queries. One query with OR would walk the whole table.
+// Sessions implements store.SessionReader.
 func (r *sessionReader) Sessions(ctx context.Context, in store.Scope, page store.Page) ([]store.Session, error) {
-	q := selecting(selectSession, in).raw(living + noChild)
-	if !in.All() && !in.Wide() {
-		q.and("s.tenant || ':' || s.user_id = ", in.Tenant()+":"+in.User())
+	return r.listed(ctx, in, nil, page)
+}
+
+// SessionsArchived implements store.SessionReader.
+func (r *sessionReader) SessionsArchived(ctx context.Context, in store.Scope, archived bool, page store.Page) ([]store.Session, error) {
+	return r.listed(ctx, in, &archived, page)
+}
+
+// listed reads the user's own Sessions, archived ones and others, and those shared with each of the user's names, by
+// separate queries. One query with OR would walk the whole table.
+func (r *sessionReader) listed(ctx context.Context, in store.Scope, archived *bool, page store.Page) (got []store.Session, err error) {
+	newest := func(a, b store.Session) int {
+		return cmp.Or(b.UpdatedAt.Compare(a.UpdatedAt), strings.Compare(b.ID, a.ID))
 	}
-	// The expressions are those of the index sessions_listing, which is for this alone.
-	got, err := r.sessionsPage(ctx, q, in, page, "s.updated_at", "s.session_id || ''")
-	if err != nil || len(in.Reached()) == 0 {
-		return got, err
+	if in.All() || in.Wide() {
+		q := selecting(selectSession, in).raw(living + noChild)
+		if archived != nil {
+			q.and("s.archived = ", *archived)
+		}
+		return r.sessionsPage(ctx, q, in, page, "s.updated_at", "s.session_id || ''")
+	}
+	for _, away := range []bool{false, true} {
+		if archived != nil && *archived != away {
+			continue
+		}
+		// The expressions are those of the index sessions_listing, which is for this alone.
+		q := selecting(selectSession, in).raw(living+noChild).and("s.tenant || ':' || s.user_id = ", in.Tenant()+":"+in.User()).and("s.archived = ", away)
+		own, err := r.sessionsPage(ctx, q, in, page, "s.updated_at", "s.session_id || ''")
+		if err != nil {
+			return nil, err
+		}
+		got = merged(got, own, page, newest)
+	}
+	if len(in.Reached()) == 0 || archived != nil && *archived {
+		return got, nil
 	}
 	known := make(map[string]bool) // a Session may be shared with a user and with a role of the user's
 	for _, name := range in.Reached() {
@@ -76,9 +102,7 @@ func (r *sessionReader) Sessions(ctx context.Context, in store.Scope, page store
 		for _, s := range shared {
 			known[s.ID] = true
 		}
-		got = merged(got, shared, page, func(a, b store.Session) int {
-			return cmp.Or(b.UpdatedAt.Compare(a.UpdatedAt), strings.Compare(b.ID, a.ID))
-		})
+		got = merged(got, shared, page, newest)
 	}
 	return got, nil
 }
@@ -203,7 +227,12 @@ func (t *sessionTx) ReplicaLives(ctx context.Context, replica string) (bool, err
 
 // SetSessionTitle implements store.SessionTx.
 func (t *sessionTx) SetSessionTitle(ctx context.Context, id, title string) error {
-	return t.must(ctx, "UPDATE sessions SET title = $2 WHERE session_id = $1 AND deleted_at = 0", id, title)
+	return t.must(ctx, "UPDATE sessions SET title = $2, searched = FALSE WHERE session_id = $1 AND deleted_at = 0", id, title)
+}
+
+// SetSessionArchived implements store.SessionTx.
+func (t *sessionTx) SetSessionArchived(ctx context.Context, id string, archived bool) error {
+	return t.must(ctx, "UPDATE sessions SET archived = $2 WHERE session_id = $1 AND deleted_at = 0", id, archived)
 }
 
 // NoteDropped implements store.SessionTx. It is true once for each Session, whichever replica asks.
@@ -229,6 +258,7 @@ var sessionMoves = newUpdate[*store.SessionMove]("sessions", "", nil,
 	textField("session_id", unset, func(m *store.SessionMove) string { return m.ID }),
 	jsonField("state", keepIfNull, func(m *store.SessionMove) []byte { return m.State }),
 	textField("title", keepIfText, func(m *store.SessionMove) string { return m.Title }),
+	flagField("searched", "{old} AND NOT {new}", func(m *store.SessionMove) bool { return m.Title != "" }),
 	timeField("updated_at", replace, func(m *store.SessionMove) time.Time { return m.UpdatedAt }),
 	numberField("bytes", "{old} + {new}", func(m *store.SessionMove) int64 { return m.Bytes }),
 )

@@ -48,6 +48,12 @@ type Dialect struct {
 	ItemsOf string
 	// SizeOf is the form of the number of bytes in a column of JSON, %s its name.
 	SizeOf string
+	// TokenTable: the tokens of the search are in the full-text table search_index, not in a column.
+	TokenTable bool
+	// NextPlace is the place of a further text of the search.
+	NextPlace string
+	// Contains is the function that gives the place of a text in another one, 0 for none.
+	Contains string
 	// Classify turns an error of the driver into one of store's, keeping it wrapped.
 	Classify func(error) error
 	// Now is the clock of Beat, Register and delegations; nil is time.Now.

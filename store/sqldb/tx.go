@@ -37,6 +37,7 @@ type Tx struct {
 	replicaTx
 	runTx
 	sandboxTx
+	searchTx
 	sealedTx
 	sessionTx
 	shareTx
@@ -59,7 +60,7 @@ func NewTx(q Queryer, d *Dialect) *Tx {
 		c.reader(),
 		agentTx{c}, approvalTx{c}, auditTx{c}, batchTx{c}, blobTx{c}, budgetTx{c}, branchTx{c}, commandTx{c}, contextTx{c}, credentialTx{c},
 		delegationTx{c}, deletionTx{c}, grantTx{c}, linkTx{c}, messageTx{c}, modelCallTx{c}, outboxTx{c},
-		partTx{c}, proxyTx{c}, recordTx{c}, replicaTx{c}, runTx{c}, sandboxTx{c},
+		partTx{c}, proxyTx{c}, recordTx{c}, replicaTx{c}, runTx{c}, sandboxTx{c}, searchTx{c},
 		sealedTx{c}, sessionTx{c}, shareTx{c}, taskTx{c}, toolTx{c}, toolCallTx{c}, turnTx{c},
 
 		b, d.Classify,

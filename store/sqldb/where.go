@@ -114,6 +114,36 @@ func (q *query) bindAll(values []string) *query {
 	return q
 }
 
+// hasWords is the condition that the text d has the words, and is that of the Session's title, or of the message m, as they
+// are now.
+func (q *query) hasWords(d *Dialect, words []string) *query {
+	q.raw("(m.message_id IS NULL AND d.text_id = d.session_id AND s.searched OR COALESCE(m.searched AND NOT m.replaced, FALSE))")
+	for _, word := range words {
+		q.raw(" AND " + d.Contains + "(d.body, ").bind(word).raw(") > 0")
+	}
+	return q
+}
+
+// listed is the condition that the Scope's list of Sessions has s.
+func (q *query) listed(in store.Scope, archived *bool) *query {
+	q.raw(" AND COALESCE(s.deleted_at = 0" + noChild)
+	if !in.All() {
+		q.and("s.tenant = ", in.Tenant())
+	}
+	q.raw(" AND (TRUE")
+	if !in.All() && !in.Wide() {
+		q.and("s.user_id = ", in.User())
+	}
+	if archived != nil {
+		q.and("s.archived = ", *archived)
+	}
+	if names := in.Reached(); len(names) > 0 && (archived == nil || !*archived) {
+		q.raw(" OR s.user_id <> ").bind(in.User()).raw(" AND EXISTS (SELECT 1 FROM shares h WHERE h.session_id = s.session_id AND ")
+		q.sharedWith(in.Tenant(), names).raw(")")
+	}
+	return q.raw("), FALSE)")
+}
+
 // listedBy is the id by which a Scope's list is sorted. A list of less than all is in the order of an expression, which
 // an index has that leads with whose rows they are: by the id itself a database may take the key's index, and go through
 // everybody's rows for a page of one user's.

@@ -35,7 +35,7 @@ func OpenReadOnly(ctx context.Context, path string) (*ReadOnly, error) {
 	if err := db.PingContext(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("sqlite: open %s: %w", path, classify(err)), db.Close())
 	}
-	return &ReadOnly{sqldb.NewReader(&prepared{source: db}, &sqldb.Dialect{StreamsRows: true, SizeOf: sizeOf, ItemsOf: "json_each", Classify: classify}), db}, nil
+	return &ReadOnly{sqldb.NewReader(&prepared{source: db}, &sqldb.Dialect{StreamsRows: true, SizeOf: sizeOf, ItemsOf: "json_each", TokenTable: true, NextPlace: nextPlace, Contains: "instr", Classify: classify}), db}, nil
 }
 
 // Close lets the file go.

@@ -40,6 +40,9 @@ const secureDelete = "secure_delete(1)"
 // sizeOf reads a value's header only.
 const sizeOf = "octet_length(%s)"
 
+// nextPlace is the number behind the last. There is one writer, so it is free.
+const nextPlace = "(SELECT COALESCE(MAX(p.place), 0) + 1 FROM search_texts p)"
+
 // Options configure Open; the zero value is right for a server.
 type Options struct {
 	// LockWait is how long to wait for the lock on the file; 0 is DefaultLockWait, less
@@ -89,7 +92,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if err := private(abs); err != nil {
 		return nil, errors.Join(err, lock.release())
 	}
-	s := &Store{lock: lock, sent: o.Sent, dialect: &sqldb.Dialect{StreamsRows: true, SizeOf: sizeOf, ItemsOf: "json_each", Classify: classify, Now: o.Now, AuditKey: o.AuditKey}}
+	s := &Store{lock: lock, sent: o.Sent, dialect: &sqldb.Dialect{StreamsRows: true, SizeOf: sizeOf, ItemsOf: "json_each", TokenTable: true, NextPlace: nextPlace, Contains: "instr", Classify: classify, Now: o.Now, AuditKey: o.AuditKey}}
 	s.reserve.path = abs + ".reserve"
 	if err := s.open(ctx, abs); err != nil {
 		return nil, errors.Join(fmt.Errorf("sqlite: open %s: %w", path, classify(err)), s.Close())

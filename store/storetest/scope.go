@@ -108,6 +108,8 @@ func insertFull(env *storeEnv, p store.Principal) full {
 		return errors.Join(tx.InsertMessagePart(env.ctx, f.part),
 			tx.KeepSealed(env.ctx, store.Sealed{Ref: "args:" + f.session.ID + ":1", SessionID: f.session.ID, KID: "k", Data: []byte("s"), CreatedAt: at(6)}), tx.DeleteSession(env.ctx, hidden.ID, at(2)))
 	})
+	searched(env)
+	env.session(p)    // whose title is not searched yet
 	later := f.record // which is not sequenced yet
 	later.ID = env.id()
 	env.commit(store.Batch{Events: []store.EventRow{row(f.session.ID, 2, 2)}, Records: []store.Record{f.record, later},

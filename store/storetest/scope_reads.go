@@ -43,6 +43,13 @@ func readsOfTurns(env *storeEnv, f full) map[string]sees {
 		"Sessions": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.Sessions(ctx, in, store.Page{}))
 		},
+		"SessionsArchived": func(r store.Reader, in store.Scope) (bool, error) {
+			return some(r.SessionsArchived(ctx, in, false, store.Page{}))
+		},
+		"Search": func(r store.Reader, in store.Scope) (bool, error) {
+			found, _, err := r.Search(ctx, in, store.SearchQuery{Words: []string{"m1"}})
+			return some(found, err)
+		},
 		"SessionsWithWork": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.SessionsWithWork(ctx, in, env.replica))
 		},
@@ -349,6 +356,9 @@ func unownedReads(env *storeEnv, f full) map[string]sees {
 		},
 		"DoomedBlobs": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.DoomedBlobs(env.ctx, in, "", store.Blob{}, 10))
+		},
+		"SearchBehind": func(r store.Reader, in store.Scope) (bool, error) {
+			return r.SearchBehind(env.ctx, in)
 		},
 		"DeletedSessions": func(r store.Reader, in store.Scope) (bool, error) {
 			return some(r.DeletedSessions(env.ctx, in, 10))

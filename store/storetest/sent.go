@@ -140,6 +140,11 @@ func (s *Sent) argsFor(query string) [3][]any {
 // joined finds an expression over several columns that a statement compares with one argument (store/sqldb/where.go, ofList).
 var joined = regexp.MustCompile(`\(([a-z_. |':]+\|\|[a-z_. |':]+)\) = \$(\d+)`)
 
+// sought finds the argument by which a search looks for tokens. All texts of the filled tables have the one of a sample.
+var sought = regexp.MustCompile(`(?:MATCH|@>|&&) \$(\d+)`)
+
+const commonToken = "xcommon"
+
 // sample replaces the arguments that a statement compares with columns by values of the filled tables.
 func sample(query string, args []any, same map[string]string) []any {
 	args = slices.Clone(args)
@@ -182,6 +187,17 @@ func sample(query string, args []any, same map[string]string) []any {
 		}
 		args[i-1] = strings.Join(values, ":")
 	}
+	for _, m := range sought.FindAllStringSubmatch(query, -1) {
+		i, err := strconv.Atoi(m[1])
+		if err != nil || i > len(args) {
+			continue
+		}
+		if _, text := args[i-1].(string); text {
+			args[i-1] = commonToken
+		} else {
+			args[i-1] = []int32{1}
+		}
+	}
 	for i, a := range args {
 		if all, ok := a.([]string); ok {
 			all = slices.Clone(all)
@@ -219,6 +235,7 @@ var Exceptions = []Exception{
 	{"FROM proxies ORDER BY registered_at", "an operator registered each; the start and an administrator's list read all"},
 	{"AND e.type = $", "the command \"aqueduct policy shadow\" goes through all decisions of a policy"},
 	{"AND s.deleted_at = 0 AND s.parent_turn_id = '' ORDER BY s.updated_at", "a list of all users' threads, for an export"},
+	{"AND s.parent_turn_id = '' AND s.archived = $", "the same for one that is archived or not: of one user it names the user first"},
 	{"UPDATE credentials SET revoked_at = $1, revoked_by = $2 WHERE tenant = $3 AND user_id = $4", "an administrator revokes each token of a user"},
 }
 

@@ -27,12 +27,12 @@ var shared = map[string]string{
 // row's number and {id} its id. Rows are over, as nearly all are in a server that ran for a year. Few rows are under way at any
 // time, and partial indexes hold those.
 var filled = map[string]map[string]string{
-	"sessions":           {"external_id": "'thread-' || i", "owner": "'dead'"},
+	"sessions":           {"external_id": "'thread-' || i", "owner": "'dead'", "searched": "TRUE"},
 	"turns":              {"status": unlessMiddle("'DONE'", "'RUNNING'")},
 	"runs":               {"external_id": "'run-' || i", "status": unlessMiddle("'FINISHED'", "'RUNNING'"), "first_seq": "1", "last_seq": "8"},
 	"events":             {"last_seq": "8", "n": "8"},
 	"records":            {"turn_id": "{id}", "pos": "1"},
-	"messages":           {"external_id": "'m-' || i", "run_id": "{id}", "role": "'user'"},
+	"messages":           {"external_id": "'m-' || i", "run_id": "{id}", "role": "'user'", "searched": "TRUE"},
 	"message_parts":      {"blob_size": "1"},
 	"tool_calls":         {"status": unlessMiddle("'SUCCEEDED'", "'WAITING_APPROVAL'"), "told": "TRUE", "delivered_at": "i", "expires_at": "i"},
 	"approvals":          {"tenant": "'local'", "user_id": "'local'", "status": unlessMiddle("'APPROVED'", "'PENDING'"), "approvers": unlessMiddle("NULL", `'["role:boss"]'`), "opened_seq": "i", "settled_seq": "i", "expires_at": "i", "decided_at": "i"},
@@ -50,6 +50,8 @@ var filled = map[string]map[string]string{
 	"credentials":        {"expires_at": "9000000000000", "revoked_at": "0", "last_used_at": "0"},
 	"credential_holders": {"user_id": "'user-' || i"},
 	"shares":             {"updated_at": "i"},
+	"search_texts":       {"place": "i", "body": "'a common word'", "tokens": "ARRAY[1, i + 10]"},
+	"search_index":       {"tokens": "'" + commonToken + " x' || i"},
 	"sealed_originals":   {},
 	"tenant_bytes":       {"tenant": "'tenant-' || i", "shard": "1"},
 	"context_usage":      {"user_id": "'user-' || i"},
