@@ -37,6 +37,7 @@ func allowed() map[string][]string {
 		"internal/child":                   {},
 		"internal/costtest":                {},
 		"internal/fault":                   {},
+		"internal/stricttest":              {},
 		"internal/ids":                     {},
 		"internal/jsonequal":               {},
 		"internal/pace":                    {},

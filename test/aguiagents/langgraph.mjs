@@ -26,4 +26,4 @@ const client = new Client({ apiUrl: `http://127.0.0.1:${port}` });
 const schema = { type: 'object', properties: { messages: {}, tools: {}, count: {} } };
 client.assistants.getSchemas = async () => ({ graph_id: 'judge', input_schema: schema, output_schema: schema, state_schema: schema });
 
-serve(() => new LangGraphAgent({ client, deploymentUrl: `http://127.0.0.1:${port}`, graphId: 'judge', emitInterruptOutcome: true }));
+serve(() => new LangGraphAgent({ client, deploymentUrl: `http://127.0.0.1:${port}`, graphId: 'judge' }));

@@ -1,8 +1,13 @@
 // An agent of Mastra behind @ag-ui/mastra (mastra.mjs). It shows no call of a tool that is suspended, only the interrupt.
 
 import { judge } from './judge.mjs';
+import { compare } from './scenarios.mjs';
 
 judge({
   state: true, sent: true, breaks: true,
   asks: ['request_permission'], message: /mastra:tool_suspend/, declined: /"declined":"ada@example.org"/,
+});
+
+compare({
+  cannot: { 'ids of calls that begin anew in each turn': /Unexpected non-whitespace/ }, // the client takes two calls of one id for one
 });

@@ -3,11 +3,26 @@
 
 import { createServer } from 'node:http';
 import { EventEncoder } from '@ag-ui/encoder';
-import { text } from './scripted.mjs';
+
+/** The base URL of the model that all agents have: see model_test.go. */
+export const baseURL = process.env.MODEL_URL;
+
+/** The body of a request. */
+export async function text(stream) {
+  const chunks = [];
+  for await (const chunk of stream) chunks.push(chunk);
+  return Buffer.concat(chunks).toString();
+}
+
+/** listen starts a server, prints its port and ends with the standard input. */
+export function listen(server) {
+  server.listen(0, '127.0.0.1', () => console.log(`listening on ${server.address().port}`));
+  process.stdin.on('end', () => process.exit(0)).resume();
+}
 
 /** serve serves the agents that make makes. GET /sent is the list of what their tools have sent, if there is one. */
 export function serve(make, sent) {
-  const server = createServer(async (req, res) => {
+  listen(createServer(async (req, res) => {
     if (req.url === '/sent') {
       res.end(JSON.stringify(sent));
       return;
@@ -29,7 +44,5 @@ export function serve(make, sent) {
       complete: () => res.end(),
     });
     res.on('close', () => running.unsubscribe());
-  });
-  server.listen(0, '127.0.0.1', () => console.log(`listening on ${server.address().port}`));
-  process.stdin.on('end', () => process.exit(0)).resume();
+  }));
 }
