@@ -19,7 +19,7 @@ const port = await new Promise((done) => {
     probe.close(() => done(port));
   });
 });
-await startServer({ port, nWorkers: 4, host: '127.0.0.1', cwd, graphs: { judge: `${join(import.meta.dirname, 'graph.mjs')}:graph` } });
+await startServer({ port, nWorkers: 12, host: '127.0.0.1', cwd, graphs: { judge: `${join(import.meta.dirname, 'graph.mjs')}:graph` } });
 
 const client = new Client({ apiUrl: `http://127.0.0.1:${port}` });
 // The server reads a graph's schema from types, of which a graph in JavaScript has none.

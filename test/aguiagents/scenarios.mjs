@@ -118,7 +118,7 @@ const flat = (content) => (typeof content === 'string' ? content : plain(content
  * with the failure; without those that mean nothing for it; person is how its own client differs.
  */
 export function compare({ cannot = {}, without = [], all = scenarios, person = {} } = {}) {
-  describe('direct and through Aqueduct', { concurrency: 3 }, () => {
+  describe('direct and through Aqueduct', { concurrency: 6 }, () => {
     for (const [name, play] of Object.entries(all).filter(([name]) => !without.includes(name))) {
       test(name, async () => {
         const talk = randomUUID().slice(0, 8);
