@@ -3,12 +3,12 @@
 // was sent in a conversation.
 
 import { createServer } from 'node:http';
+import { flat, text } from './scripted.mjs';
+import { baseURL, listen } from './serve.mjs';
 import { styles } from './styles.mjs';
-import { baseURL, listen, text } from './serve.mjs';
 
 const seen = new Map();
 const ids = new Map();
-const flat = (content) => (typeof content === 'string' ? content : (content ?? []).map((part) => part.text ?? '').join(''));
 
 /** A conversation in the form of the model. */
 const forModel = (messages) => messages.flatMap(({ role, content, toolCalls, toolCallId }) => {

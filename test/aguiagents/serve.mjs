@@ -3,16 +3,10 @@
 
 import { createServer } from 'node:http';
 import { EventEncoder } from '@ag-ui/encoder';
+import { text } from './scripted.mjs';
 
 /** The base URL of the model that all agents have: see model_test.go. */
 export const baseURL = process.env.MODEL_URL;
-
-/** The body of a request. */
-export async function text(stream) {
-  const chunks = [];
-  for await (const chunk of stream) chunks.push(chunk);
-  return Buffer.concat(chunks).toString();
-}
 
 /** listen starts a server, prints its port and ends with the standard input. */
 export function listen(server) {

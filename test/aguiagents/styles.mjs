@@ -1,7 +1,9 @@
 // How frameworks write their AG-UI streams. Each is written after the file that is named, at the version that is named; a
 // member that is undefined is not sent. What a framework can (plays) is what its test plays.
 
-const pieces = (text) => text.match(/.{1,4}/gs) ?? [];
+import { pieces as cut } from './scripted.mjs';
+
+const pieces = (text) => cut(text ?? '', 4);
 const object = (value) => JSON.stringify(value);
 
 /** The form that most have in common. */

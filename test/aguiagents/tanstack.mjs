@@ -5,7 +5,8 @@ import { createServer } from 'node:http';
 import { chat, chatParamsFromRequestBody, mergeAgentTools, toServerSentEventsResponse, toolDefinition } from '@tanstack/ai';
 import { createOpenaiChatCompletions } from '@tanstack/ai-openai';
 import { z } from 'zod';
-import { baseURL, listen, text } from './serve.mjs';
+import { text } from './scripted.mjs';
+import { baseURL, listen } from './serve.mjs';
 
 const weather = toolDefinition({
   name: 'weather', description: 'The weather', inputSchema: z.object({ city: z.string() }),
