@@ -160,10 +160,18 @@ export class Person {
     });
   }
 
-  /** told are messages with the thoughts before all else: where a client puts those that a snapshot leaves out is its own affair. */
+  /**
+   * told are messages with the thoughts before all else, and results under their calls: where a client puts what only a snapshot
+   * brings, or leaves out, is its own affair.
+   */
   told(messages) {
     const thoughts = messages.filter((m) => m.role === 'reasoning');
-    return [...this.page.forgetsThoughts ? [] : thoughts, ...messages.filter((m) => m.role !== 'reasoning')];
+    const called = new Set(messages.flatMap((m) => m.toolCalls ?? []).map((c) => c.id));
+    const rest = messages.filter((m) => m.role !== 'reasoning' && !called.has(m.toolCallId));
+    return [
+      ...this.page.forgetsThoughts ? [] : thoughts,
+      ...rest.flatMap((m) => [m, ...messages.filter((r) => (m.toolCalls ?? []).some((c) => c.id === r.toolCallId))]),
+    ];
   }
 
   /** state is the shared state as the client has it, without the transcript that LangGraph keeps in it. */

@@ -6,16 +6,28 @@ import { styles } from './styles.mjs';
 const plays = {
   chat: ['chat'],
   tool: ['a tool, twice', 'two tools at once', 'one tool after the other', 'a text and a call in one message', 'reload, and go on'],
-  page: ['a tool of the page', 'two tools of the page at once'],
+  page: ['a tool of the page, twice', 'two tools of the page at once'],
   state: ['the state'],
   interrupt: ['an interrupt, approved', 'an interrupt, declined'],
   edited: ['an interrupt, with other arguments', 'an interrupt, declined with a reason'],
   regenerate: ['regenerate', 'edit'],
+  texts: ['regenerate a text', 'edit a text'],
 };
 
 const style = styles[process.env.STYLE];
 const names = style.plays.flatMap((kind) => plays[kind]);
 const more = {
+  'regenerate a text': async (p) => {
+    for (const word of ['hello', 'again']) await p.say(word);
+    p.back();
+    await p.run();
+    await p.say('bye');
+  },
+  'edit a text': async (p) => {
+    for (const word of ['hello', 'again']) await p.say(word);
+    p.back('and the message');
+    for (const word of ['other', 'bye']) await p.say(word);
+  },
   'an interrupt, declined': async (p) => {
     await p.say('email');
     await p.decides({ approved: false });

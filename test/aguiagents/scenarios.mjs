@@ -33,10 +33,14 @@ export const scenarios = {
   'a tool of the page': async (p) => {
     await p.say('page');
     await p.shows();
-    for (const word of ['page', 'bye']) {
+    for (const word of ['weather', 'bye']) await p.say(word);
+  },
+  'a tool of the page, twice': async (p) => {
+    for (const word of ['page', 'page']) {
       await p.say(word);
-      if (p.open.length) await p.shows();
+      await p.shows();
     }
+    await p.say('bye');
   },
   'two tools of the page at once': async (p) => {
     await p.say('pages');
@@ -109,6 +113,9 @@ export const roads = {
   through: { url: `${AQUEDUCT_URL}/api/agui/chat?agent=${AGENT}`, connect: `${AQUEDUCT_URL}/api/agui/connect?agent=${AGENT}` },
 };
 
+/** A call without a result, which many providers refuse: behind Aqueduct it gets one that says so. */
+const passedOver = 'a tool of the page that the person passes over';
+
 /** The newest user message of each request to the model. */
 const asked = (seen) => seen.map(({ messages }) => flat(messages.findLast((m) => m.role === 'user').content));
 const flat = (content) => (typeof content === 'string' ? content : plain(content.map((part) => part.text ?? '').join('')));
@@ -126,8 +133,8 @@ export function compare({ cannot = {}, without = [], all = scenarios, person = {
           ...person, ...where, talk: `${road}-${talk}`, ...(name.includes('before 1.0') && { Client: HttpAgent0, copilotkit: true }),
         }));
         await Promise.all([play(direct), play(through)]);
-        if (cannot[name]) {
-          assert.match(direct.prompts.join('\n'), cannot[name], 'the framework can do it');
+        if (cannot[name] || name === passedOver) {
+          if (cannot[name]) assert.match(direct.prompts.join('\n'), cannot[name], 'the framework can do it');
           assert.deepEqual(through.prompts.filter((p) => p.startsWith('refused')), [], 'a prompt is refused');
           assert.deepEqual(new Set(asked(await through.seen())), new Set(through.words), 'a prompt does not reach the model');
           return;

@@ -41,12 +41,17 @@ const snapshot = (r) => r.send('MESSAGES_SNAPSHOT', { messages: [...r.input.mess
 const changed = (r) => object(r.state) !== object(r.input.state ?? {});
 const interrupt = (...interrupts) => ({ type: 'interrupt', interrupts });
 
-/** A conversation in which the calls of one turn are one message, as in a framework's own memory. */
-const inTurns = (messages) => messages.reduce((all, m) => {
-  const last = all.at(-1);
-  if (!m.toolCalls?.length || last?.role !== 'assistant') return [...all, m];
-  return [...all.slice(0, -1), { ...last, toolCalls: [...last.toolCalls ?? [], ...m.toolCalls] }];
-}, []);
+/** A conversation in which the calls of one turn are one message, and their results stand behind it, as in a framework's own memory. */
+function inTurns(messages) {
+  const turns = [];
+  for (const m of messages) {
+    const last = turns.at(-1);
+    if (last && (m.role === 'tool' || (m.role === 'assistant' && !m.content && last.calls.length))) last.results.push(...m.role === 'tool' ? [m] : []);
+    else turns.push({ message: m, calls: [], results: [] });
+    turns.at(-1).calls.push(...m.toolCalls ?? []);
+  }
+  return turns.flatMap(({ message, calls, results }) => [{ ...message, ...(calls.length && { toolCalls: calls }) }, ...results]);
+}
 
 /** The answer to a call as a tool message that ends the conversation. */
 const answered = (r, toolCallId) => {
@@ -58,7 +63,7 @@ export const styles = {
   // The tools are the page's alone. One message has all text and all calls of a run; results are in the snapshot only.
   vercel: {
     ...common,
-    row: 'Vercel AI SDK', own: false, plays: ['chat', 'page', 'regenerate'],
+    row: 'Vercel AI SDK', own: false, plays: ['chat', 'page', 'texts'],
     source: 'ag-ui-protocol/ag-ui, integrations/vercel-ai-sdk/typescript/src/index.ts', version: '0.0.2',
     step(r, content, toolCalls) {
       const messageId = r.id('message');
@@ -344,8 +349,8 @@ export const styles = {
   llamaindex: {
     ...common,
     history: (r) => inTurns(common.history(r)),
-    row: 'LlamaIndex', plays: ['chat', 'tool', 'page', 'regenerate'],
-    cannot: ['tool', 'regenerate'], // its own snapshot leaves results without calls
+    row: 'LlamaIndex', plays: ['chat', 'tool', 'page', 'texts'],
+    cannot: ['tool'], // its own snapshot leaves results without calls
     source: 'run-llama/llama_index, llama-index-protocols-ag-ui, agent.py, utils.py', version: '0020647',
     step(r, content, toolCalls) {
       const messageId = r.id('message');
