@@ -53,7 +53,7 @@ async function run(style, input, write) {
     const to = answer.editedArgs?.to ?? JSON.parse(asked.function.arguments).to;
     r.added.push(style.result(r, asked, answer.approved ? { sent: to } : { declined: to, ...(answer.reason && { reason: answer.reason }) }));
   }
-  for (;;) {
+  for (let step = 0; step < 5; step++) {
     const response = await fetch(`${baseURL}/chat/completions`, {
       method: 'POST',
       body: JSON.stringify({
@@ -76,6 +76,7 @@ async function run(style, input, write) {
       return;
     }
   }
+  throw new Error('the model calls without an end');
 }
 
 listen(createServer(async (req, res) => {

@@ -48,5 +48,6 @@ const more = {
 compare({
   cannot: Object.fromEntries((style.cannot ?? []).flatMap((kind) => plays[kind]).map((name) => [name, /refused/])),
   all: Object.fromEntries(Object.entries({ ...scenarios, ...more }).filter(([name]) => names.includes(name))),
+  loose: style.loose,
   person: { page: style.page },
 });

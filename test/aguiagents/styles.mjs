@@ -41,17 +41,12 @@ const snapshot = (r) => r.send('MESSAGES_SNAPSHOT', { messages: [...r.input.mess
 const changed = (r) => object(r.state) !== object(r.input.state ?? {});
 const interrupt = (...interrupts) => ({ type: 'interrupt', interrupts });
 
-/** A conversation in which the calls of one turn are one message, and their results stand behind it, as in a framework's own memory. */
-function inTurns(messages) {
-  const turns = [];
-  for (const m of messages) {
-    const last = turns.at(-1);
-    if (last && (m.role === 'tool' || (m.role === 'assistant' && !m.content && last.calls.length))) last.results.push(...m.role === 'tool' ? [m] : []);
-    else turns.push({ message: m, calls: [], results: [] });
-    turns.at(-1).calls.push(...m.toolCalls ?? []);
-  }
-  return turns.flatMap(({ message, calls, results }) => [{ ...message, ...(calls.length && { toolCalls: calls }) }, ...results]);
-}
+/** A conversation in which the calls of one turn are one message, as in a framework's own memory. */
+const inTurns = (messages) => messages.reduce((all, m) => {
+  const last = all.at(-1);
+  if (!m.toolCalls?.length || last?.role !== 'assistant') return [...all, m];
+  return [...all.slice(0, -1), { ...last, toolCalls: [...last.toolCalls ?? [], ...m.toolCalls] }];
+}, []);
 
 /** The answer to a call as a tool message that ends the conversation. */
 const answered = (r, toolCallId) => {
@@ -326,6 +321,7 @@ export const styles = {
     ...common,
     history: (r) => inTurns(common.history(r)),
     row: 'Google ADK', plays: ['chat', 'tool', 'page', 'state', 'regenerate'],
+    loose: ['two tools of the page at once'], // calls without a parent are messages of their own, and each gets its result behind it
     source: 'ag-ui-protocol/ag-ui, integrations/adk-middleware/python/src/ag_ui_adk/event_translator.py, adk_agent.py', version: '0.7.0',
     step(r, content, toolCalls) {
       const id = r.id('message');
@@ -350,6 +346,7 @@ export const styles = {
     ...common,
     history: (r) => inTurns(common.history(r)),
     row: 'LlamaIndex', plays: ['chat', 'tool', 'page', 'texts'],
+    loose: ['two tools of the page at once'], // calls without a parent are messages of their own, and each gets its result behind it
     cannot: ['tool'], // its own snapshot leaves results without calls
     source: 'run-llama/llama_index, llama-index-protocols-ag-ui, agent.py, utils.py', version: '0020647',
     step(r, content, toolCalls) {
