@@ -7,6 +7,7 @@ import { compare } from './scenarios.mjs';
 const press = (p, name) => p.run({ forwardedProps: { a2uiAction: { userAction: { name, surfaceId: 's1', sourceComponentId: 'root', context: {} } } } });
 
 compare({
+  loose: ['a button on the surface that a reload brought'], // the middleware keeps its surfaces in the client
   person: { middleware: () => new A2UIMiddleware({ injectA2UITool: true }) },
   all: {
     'a surface': async (p) => {

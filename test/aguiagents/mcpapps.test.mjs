@@ -8,6 +8,7 @@ import { compare } from './scenarios.mjs';
 const url = await mcpServer('mcp__weather', 'as an app');
 
 compare({
+  loose: ['an app, reload, and go on'], // the middleware keeps its pages in the client
   person: { middleware: () => new MCPAppsMiddleware({ mcpServers: [{ type: 'http', url, serverId: 'judge' }] }) },
   all: {
     'an app, twice': async (p) => {
