@@ -16,6 +16,7 @@ export async function mcpServer(name, app) {
     await mcp.connect(transport);
     await transport.handleRequest(req, res);
   });
+  server.keepAliveTimeout = 0; // as serve.mjs says
   await new Promise((done) => server.listen(0, '127.0.0.1', done));
   server.unref();
   return `http://127.0.0.1:${server.address().port}/mcp`;

@@ -10,6 +10,7 @@ export const baseURL = process.env.MODEL_URL;
 
 /** listen starts a server, prints its port and ends with the standard input. */
 export function listen(server) {
+  server.keepAliveTimeout = 0; // a connection that ends while a client sends its next request on it is a failure here
   server.listen(0, '127.0.0.1', () => console.log(`listening on ${server.address().port}`));
   process.stdin.on('end', () => process.exit(0)).resume();
 }
