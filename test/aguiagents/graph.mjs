@@ -6,7 +6,7 @@ import { Annotation, END, MessagesAnnotation, START, StateGraph, interrupt } fro
 import { ChatOpenAI } from '@langchain/openai';
 
 const parameters = (...names) => ({ type: 'object', properties: Object.fromEntries(names.map((name) => [name, { type: 'string' }])) });
-const own = [['weather', 'city'], ['now'], ['count'], ['send_email', 'to']].map(([name, ...names]) => (
+const own = [['weather', 'city'], ['now'], ['count'], ['send_email', 'to'], ['ask_name']].map(([name, ...names]) => (
   { type: 'function', function: { name, description: name, parameters: parameters(...names) } }));
 const isOwn = (call) => own.some((tool) => tool.function.name === call.name);
 
@@ -20,6 +20,7 @@ async function act({ messages, count = 0 }) {
       case 'weather': value = { city: call.args.city, degrees: 7 }; break;
       case 'now': value = { now: 'noon' }; break;
       case 'count': count += 2; break;
+      case 'ask_name': value = { name: interrupt({ question: 'What is your name?' }) }; break;
       case 'send_email': value = interrupt({ question: 'Run send_email?', to: call.args.to }).approved ? { sent: call.args.to } : { declined: call.args.to };
     }
     results.push(new ToolMessage({ content: JSON.stringify(value), tool_call_id: call.id, name: call.name }));

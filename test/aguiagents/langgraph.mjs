@@ -26,4 +26,6 @@ const client = new Client({ apiUrl: `http://127.0.0.1:${port}` });
 const schema = { type: 'object', properties: { messages: {}, tools: {}, count: {} } };
 client.assistants.getSchemas = async () => ({ graph_id: 'judge', input_schema: schema, output_schema: schema, state_schema: schema });
 
-serve(() => new LangGraphAgent({ client, deploymentUrl: `http://127.0.0.1:${port}`, graphId: 'judge' }));
+// As it ships the package tells an interrupt by CUSTOM on_interrupt alone; with the argument "outcome", in both ways.
+const settings = process.argv[2] === 'outcome' ? { emitInterruptOutcome: true } : {};
+serve(() => new LangGraphAgent({ client, deploymentUrl: `http://127.0.0.1:${port}`, graphId: 'judge', ...settings }));

@@ -1,7 +1,7 @@
 // A graph of LangGraph behind @ag-ui/langgraph (langgraph.mjs, graph.mjs).
 
 import { judge } from './judge.mjs';
-import { compare } from './scenarios.mjs';
+import { compare, scenarios } from './scenarios.mjs';
 
 judge({
   pieces: true, state: true,
@@ -9,5 +9,13 @@ judge({
 });
 
 compare({
+  all: {
+    ...scenarios,
+    'a question with a free answer': async (p) => {
+      await p.say('ask');
+      await p.decides('Ada');
+      await p.say('bye');
+    },
+  },
   cannot: { 'a tool of the page that the person passes over': /STEP_FINISHED/ }, // the model refuses a call without a result
 });

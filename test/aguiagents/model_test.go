@@ -66,6 +66,7 @@ var plans = map[string][][]call{
 	"page":    {{{name: "show_map", args: `{"lat":52}`}}},
 	"pages":   {{{name: "show_map", args: `{"lat":52}`}, {name: "show_map", args: `{"lat":53}`}}},
 	"email":   {{{name: "send_email", args: `{"to":"ada@example.org"}`}}},
+	"ask":     {{{name: "ask_name", args: `{}`}}},
 	"zero":    {{{name: "weather", args: `{"city":"Oslo"}`, id: "call_0"}}}, // llama.cpp and Ollama count from 0 in each turn
 	"empty":   {{{name: "now", args: ``}}},
 	"mcp":     {{{name: "mcp__", args: `{"city":"Oslo"}`}}},
