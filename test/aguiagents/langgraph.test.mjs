@@ -17,5 +17,6 @@ compare({
       await p.say('bye');
     },
   },
+  loose: ['edit'], // its memory keeps what was edited, and its snapshots bring that back
   cannot: { 'a tool of the page that the person passes over': /STEP_FINISHED/ }, // the model refuses a call without a result
 });
