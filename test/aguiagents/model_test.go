@@ -18,7 +18,7 @@ import (
 )
 
 // model is an upstream of OpenAI's chat completions that every agent of this package has. It refuses what OpenAI refuses and
-// records the messages of each request. What it says follows from the first word of the newest user message.
+// records the messages of each request. Its answer follows from the first word of the newest user message.
 //
 //	GET /seen?talk=T   the requests of one conversation: {messages, refused}
 //
@@ -180,7 +180,7 @@ func flat(content json.RawMessage) string {
 	return text
 }
 
-// answer streams what the model says: calls while the plan of the user's word has some, then a text.
+// answer streams the answer: calls while the plan of the user's word has some, then a text.
 func (m *model) answer(s stream, r *http.Request, talk string, messages []message, tools []string) {
 	asked, said, results, step := -1, []string{}, []string{}, 0
 	for i, one := range messages {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// played is what styles.mjs says of a framework that npm has not.
+// played is an entry of styles.mjs: a framework that npm has not.
 type played struct{ Row, Source, Version string }
 
 // judgeRows compares the rows of docs/frameworks.md with the tests that ran: each has the other, with the version of the package
