@@ -45,6 +45,7 @@ func allowed() map[string][]string {
 		"internal/wake":                    {},
 		"internal/jsontext":                {},
 		"internal/mcpstdio":                {},
+		"internal/modelform":               {},
 		"internal/secretfile":              {},
 		"internal/strictjson":              {},
 		"internal/assistant":               {},

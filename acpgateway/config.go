@@ -51,6 +51,7 @@ type Identity struct {
 	// CredentialID and KeyID name the token, and the key that signed it, for Config.Watch; "" for one that
 	// cannot be revoked.
 	CredentialID, KeyID string
+	Until               time.Time // when the token ends; zero when it renews itself, as that of a proxy of this process
 }
 
 // AgentConfig is what a proxy is sent about one Agent.

@@ -24,10 +24,7 @@ type controls struct {
 //
 // A close cancels first, so that the chat shows a cancelled Run and not a failed one.
 func (ct *controls) Control(ctx context.Context, sessionID string, control bridge.Control) error {
-	c, err := ct.fleet.channel(ctx, sessionID)
-	if errors.Is(err, store.ErrNotFound) {
-		return fault.New(bridge.ControlNoAgent, "This thread has no agent running.")
-	}
+	c, err := ct.channel(ctx, sessionID)
 	if err != nil {
 		return err
 	}
@@ -52,6 +49,40 @@ func (ct *controls) Control(ctx context.Context, sessionID string, control bridg
 	return controlAgent(ctx, c, control)
 }
 
+// channel is that of a Session whose agent is behind a proxy.
+func (ct *controls) channel(ctx context.Context, sessionID string) (*channel, error) {
+	c, err := ct.fleet.channel(ctx, sessionID)
+	if errors.Is(err, store.ErrNotFound) {
+		err = fault.New(bridge.ControlNoAgent, "This thread has no agent running.")
+	}
+	return c, err
+}
+
+// Ready implements bridge.Controller.
+func (ct *controls) Ready(ctx context.Context, sessionID string, control bridge.Control) error {
+	c, err := ct.channel(ctx, sessionID)
+	if err != nil {
+		return err
+	}
+	if !c.p.online() {
+		return offline()
+	}
+	return offered(c, control)
+}
+
+// offered refuses what the agent does not offer, and any change while it has no session.
+func offered(c *channel, control bridge.Control) error {
+	if control.Action == bridge.ControlSetMode {
+		if err := c.agent.checkMode(text(control.Value)); err != nil {
+			return err
+		}
+	}
+	if c.agent.sessionID() == "" {
+		return fault.New(bridge.ControlNoAgent, "The agent has no session yet: send it a message first.")
+	}
+	return nil
+}
+
 // cancelTurn cancels the Turn under way, as the user's own cancel does; false when there is none.
 func cancelTurn(ctx context.Context, c *channel) bool {
 	t := c.queue.turn()
@@ -71,13 +102,8 @@ func controlAgent(ctx context.Context, c *channel, control bridge.Control) error
 	if err != nil {
 		return err
 	}
-	if control.Action == bridge.ControlSetMode {
-		if err := c.agent.checkMode(text(control.Value)); err != nil {
-			return err
-		}
-	}
-	if session == "" {
-		return fault.New(bridge.ControlNoAgent, "The agent has no session yet: send it a message first.")
+	if err := offered(c, control); err != nil {
+		return err
 	}
 	answer, err := c.p.ask(ctx, c.id, id, f)
 	if err != nil {

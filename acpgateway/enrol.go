@@ -3,6 +3,7 @@ package acpgateway
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"time"
 
 	"aqueduct/bridge"
@@ -13,8 +14,10 @@ import (
 // usesKept is how long after its end a used token is remembered: clocks of two replicas may be apart.
 const usesKept = 10 * time.Minute
 
-// Enrol makes a proxy known, by a token that is used up with it. Of tokens and ids that race, the keys of two rows choose
-// one: all others get bridge.ErrTokenUsed or bridge.ErrProxyKnown. bridge.ErrAgentTaken where the agent's id is registered.
+// Enrol makes a proxy known, by a token that is used up with it, or, where it is reusable, bound to it: the same proxy
+// enrols with it again, any other gets bridge.ErrTokenBound. Of tokens and ids that race, the keys of two rows choose
+// one: all others get bridge.ErrTokenUsed, bridge.ErrTokenBound or bridge.ErrProxyKnown. bridge.ErrAgentTaken where the
+// agent's id is registered.
 //
 // The use of the token, the proxy's row and the audit's entry are one transaction: a token that is used up has a
 // proxy, and a crash leaves either none or both.
@@ -31,13 +34,17 @@ func (reg *Registry) Enrol(ctx context.Context, e bridge.Enrolment, now time.Tim
 			return err
 		}
 		if !first {
-			return bridge.ErrTokenUsed
+			if err := usedAgain(ctx, tx, e); err != nil {
+				return err
+			}
 		}
 		unknown, err := tx.InsertProxy(ctx, store.Proxy{ID: e.ProxyID, Name: e.Name, AgentID: e.AgentID, Status: store.ProxyOffline, RegisteredAt: now})
 		if err != nil {
 			return err
 		}
-		if !unknown {
+		// A known proxy keeps its place, unless it is the token's own or an operator named it in a reusable one: such a
+		// token is good for its proxy at any time, and replaces one that has ended.
+		if !unknown && first && (!e.Reusable || !e.Named) {
 			return bridge.ErrProxyKnown
 		}
 		if free, err := claimAgent(ctx, tx, e.AgentID); err != nil || !free {
@@ -50,4 +57,16 @@ func (reg *Registry) Enrol(ctx context.Context, e bridge.Enrolment, now time.Tim
 		_, err = tx.AppendAudit(ctx, entry)
 		return err
 	})
+}
+
+// usedAgain allows a token that was used before to the proxy that it is bound to.
+func usedAgain(ctx context.Context, tx store.Tx, e bridge.Enrolment) error {
+	if !e.Reusable {
+		return bridge.ErrTokenUsed
+	}
+	bound, err := tx.BootstrapProxy(ctx, e.TokenID)
+	if err == nil && bound != e.ProxyID {
+		err = fmt.Errorf("%w: %s's", bridge.ErrTokenBound, bound)
+	}
+	return err
 }

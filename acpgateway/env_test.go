@@ -155,7 +155,7 @@ func (h *acpEnv) authenticate(r *http.Request) (acpgateway.Identity, error) {
 	if err == nil && h.revocations != nil {
 		err = h.revocations.Admit(r.Context(), credential)
 	}
-	return acpgateway.Identity{ProxyID: c.ProxyID, AgentID: c.AgentID, Name: c.Name, CredentialID: credential.ID, KeyID: key}, err
+	return acpgateway.Identity{ProxyID: c.ProxyID, AgentID: c.AgentID, Name: c.Name, CredentialID: credential.ID, KeyID: key, Until: credential.ExpiresAt}, err
 }
 
 func (h *acpEnv) meter() acpgateway.Meter {

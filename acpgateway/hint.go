@@ -45,15 +45,23 @@ func (h *hintFeed) publish(list []hint) {
 	}
 }
 
-// publishRecords gives records that are committed to the watchers.
-func (g *Gateway) publishRecords(records []store.Record) {
+// eventAdded is the hint of a record.
+func eventAdded(r store.Record) []byte {
+	return livefeed.EventAdded(livefeed.Event{
+		ID: r.ID, RunID: r.SessionID, Source: string(store.SourceACP), Type: r.Type, Payload: r.Payload, Timestamp: r.TS,
+	})
+}
+
+// publishRecords gives records that are committed to the watchers, but for those that they have in parts.
+func (g *Gateway) publishRecords(records []store.Record, shown map[string]bool) {
 	if !g.cfg.Hints.Watched() {
 		return
 	}
 	for _, r := range records {
-		g.cfg.Hints.Publish(r.SessionID, livefeed.EventAdded(livefeed.Event{
-			ID: r.ID, RunID: r.SessionID, Source: string(store.SourceACP), Type: r.Type, Payload: r.Payload, Timestamp: r.TS,
-		}))
+		if shown[r.ID] {
+			continue
+		}
+		g.cfg.Hints.Publish(r.SessionID, eventAdded(r))
 		if signal, err := wire.DecodeSignal(r.Payload); err == nil && r.Source == store.SourceProxy && signal.Kind() == "init_step" {
 			g.cfg.Hints.Publish(r.SessionID, livefeed.InitStep(r.SessionID, r.Payload))
 		}

@@ -28,8 +28,9 @@ type keeper struct {
 
 	mu        sync.Mutex
 	records   []store.Record
-	room      chan struct{} // closed when records were taken
-	flushes   []flushing    // in the order of their times
+	shown     map[string]bool // ids of those among them that watchers have in parts
+	room      chan struct{}   // closed when records were taken
+	flushes   []flushing      // in the order of their times
 	proxies   map[*proxy]bool
 	instances map[*channel]bool
 	revoked   map[*proxy]time.Time
@@ -45,6 +46,7 @@ type flushing struct {
 // work is what a keeper has to do.
 type work struct {
 	records   []store.Record
+	shown     map[string]bool
 	proxies   map[*proxy]bool
 	instances map[*channel]bool
 	revoked   map[*proxy]time.Time
@@ -90,8 +92,8 @@ func (k *keeper) merged(now time.Time) []flushing {
 func (k *keeper) take() work {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	w := work{records: k.records, proxies: k.proxies, instances: k.instances, revoked: k.revoked, listed: k.listed}
-	k.records, k.proxies, k.instances, k.revoked, k.listed = nil, nil, nil, nil, nil
+	w := work{records: k.records, shown: k.shown, proxies: k.proxies, instances: k.instances, revoked: k.revoked, listed: k.listed}
+	k.records, k.shown, k.proxies, k.instances, k.revoked, k.listed = nil, nil, nil, nil, nil, nil
 	if k.room != nil {
 		close(k.room)
 		k.room = nil
@@ -103,7 +105,7 @@ func (k *keeper) take() work {
 // Session, so that one that is deleted does not take the others' along.
 func (k *keeper) keep(ctx context.Context, w work) {
 	for _, records := range bySession(w.records) {
-		if err := k.g.cfg.Note(ctx, records, func() { k.g.publishRecords(records) }); err != nil && ctx.Err() == nil {
+		if err := k.g.cfg.Note(ctx, records, func() { k.g.publishRecords(records, w.shown) }); err != nil && ctx.Err() == nil {
 			k.g.log.Error("records were not kept", slog.Int("records", len(records)), slog.Any("error", err))
 		}
 	}
@@ -185,14 +187,20 @@ func (k *keeper) last() {
 	k.keep(ctx, k.take())
 }
 
-// record takes one record. It blocks while too many wait: then the store stalls.
+// record takes one record; shown is true where watchers have it in parts. It blocks while too many wait: then the store stalls.
 // The link's goroutine blocks here, and with it the socket, so a proxy feels a stalled store as back pressure. Without
 // an end of ctx (a flush at the end) it never waits.
-func (k *keeper) record(ctx context.Context, r store.Record) {
+func (k *keeper) record(ctx context.Context, r store.Record, shown bool) {
 	for {
 		k.mu.Lock()
 		if len(k.records) < maxRecords || ctx.Done() == nil {
 			k.records = append(k.records, r)
+			if shown {
+				if k.shown == nil {
+					k.shown = make(map[string]bool)
+				}
+				k.shown[r.ID] = true
+			}
 			k.mu.Unlock()
 			break
 		}

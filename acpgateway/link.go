@@ -63,8 +63,9 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	who, err := g.cfg.Authenticate(r)
 	if err != nil {
 		g.countRefused(refusedToken)
-		if g.once.first("token " + err.Error()) {
-			g.log.Warn("a proxy's token was refused; more like it are only counted", slog.String("remote", r.RemoteAddr), slog.Any("error", err))
+		if g.once.first("token " + who.ProxyID + " " + err.Error()) {
+			g.log.Warn("a proxy's token was refused; more like it are only counted",
+				slog.String("proxy", who.ProxyID), slog.String("remote", r.RemoteAddr), slog.Any("error", err))
 		}
 		writeClose(conn, closeRefused, "Unauthorized")
 		return
@@ -74,7 +75,8 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.serve(ctx, &link{g: g, conn: conn, who: who, acks: make(map[string]int64), bell: wake.New(), signs: wake.New()})
 }
 
-// untilRevoked ends the context when the proxy's token is revoked, as if it had been refused.
+// untilRevoked ends the context when the proxy's token is revoked or ends, as if it had been refused: a proxy that has
+// renewed its token links again with the new one.
 // Watch gets a context without the link's cancel: the registry's watch is released by us, not by the request's end.
 func (g *Gateway) untilRevoked(ctx context.Context, who Identity) (context.Context, func()) {
 	if g.cfg.Watch == nil || who.CredentialID == "" {
@@ -82,12 +84,20 @@ func (g *Gateway) untilRevoked(ctx context.Context, who Identity) (context.Conte
 	}
 	ctx, end := context.WithCancelCause(ctx)
 	watched, release := g.cfg.Watch(context.WithoutCancel(ctx), who)
-	stop := context.AfterFunc(watched, func() {
+	over := func() {
 		g.countRefused(refusedToken)
 		end(&closeReason{closeRefused, "Unauthorized"})
-	})
+	}
+	stop := context.AfterFunc(watched, over)
+	var ends *time.Timer
+	if !who.Until.IsZero() {
+		ends = time.AfterFunc(time.Until(who.Until), over)
+	}
 	return ctx, func() {
 		stop()
+		if ends != nil {
+			ends.Stop()
+		}
 		release()
 		end(nil)
 	}

@@ -12,9 +12,9 @@ import (
 
 // Place implements bridge.Controller. The folder is what the proxy lists for the instance, else where all its agents work.
 func (ct *controls) Place(ctx context.Context, sessionID string) (proxyID, folder string, err error) {
-	var instance string
+	var instance, run string
 	if c := ct.fleet.known(sessionID); c != nil {
-		proxyID, instance = c.p.id, c.agent.name()
+		proxyID, instance, run = c.p.id, c.agent.name(), c.id
 	} else {
 		row, err := ct.cfg.Registry.Instance(ctx, sessionID)
 		if errors.Is(err, store.ErrNotFound) {
@@ -23,37 +23,44 @@ func (ct *controls) Place(ctx context.Context, sessionID string) (proxyID, folde
 		if err != nil {
 			return "", "", err
 		}
-		proxyID, instance = row.ProxyID, row.InstanceName
+		proxyID, instance, run = row.ProxyID, row.InstanceName, row.SessionID
 	}
 	p := ct.fleet.knownProxy(proxyID)
 	if p == nil {
 		return proxyID, "", nil
 	}
-	return proxyID, folderAt(p, instance), nil
+	return proxyID, folderAt(p, instance, run), nil
 }
 
-// folderAt is where the agent of an instance works; "" when the proxy has not listed it.
+// folderAt is where the agent of an instance, which is a run's, works; "" when the proxy has not listed it.
 // An instance's own folder goes first; then what the operator configured for the agent; then where the proxy itself
 // runs.
-func folderAt(p *proxy, instance string) string {
+func folderAt(p *proxy, instance, run string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return cmp.Or(p.folders[instance], p.g.cfg.Agents[p.row.AgentID].Cwd, p.folder)
+	return cmp.Or(p.folders[workspaceKey{instance: instance}], p.folders[workspaceKey{run: run}], p.g.cfg.Agents[p.row.AgentID].Cwd, p.folder)
 }
 
 // foldersIn returns the folders of a stored list. It ignores decoding errors, because the gateway wrote the list, or there is
 // no list.
-func foldersIn(kept []byte) map[string]string {
+func foldersIn(kept []byte) map[workspaceKey]string {
 	var list wire.WorkspaceInventory
 	_ = json.Unmarshal(kept, &list)
 	return foldersOf(list)
 }
 
-// foldersOf is where the workspaces of a list are, by their instances.
-func foldersOf(list wire.WorkspaceInventory) map[string]string {
-	folders := make(map[string]string, len(list.Workspaces))
+// workspaceKey is what a proxy knows a workspace by: its instance or, where it names none, its run.
+type workspaceKey struct{ instance, run string }
+
+// foldersOf is where the workspaces of a list are.
+func foldersOf(list wire.WorkspaceInventory) map[workspaceKey]string {
+	folders := make(map[workspaceKey]string, len(list.Workspaces))
 	for _, w := range list.Workspaces {
-		folders[w.InstanceName] = w.HostPath
+		key := workspaceKey{instance: w.InstanceName}
+		if w.InstanceName == "" {
+			key.run = w.RunID
+		}
+		folders[key] = w.HostPath
 	}
 	return folders
 }

@@ -139,7 +139,7 @@ func (t *turn) ask(q *translate.Question) *approval.Request {
 	if key.Sender = c.p.offered().Epoch; !c.p.offered().Seq {
 		key.Sender, key.Life = c.g.epoch, c.agent.generation()
 	}
-	q.UpstreamID, q.Folder = key.String(), folderAt(c.p, c.agent.name())
+	q.UpstreamID, q.Folder = key.String(), folderAt(c.p, c.agent.name(), c.id)
 	c.permissions.add(key, q.Fingerprint(c.g.cfg.Hash))
 	return &q.Request
 }

@@ -38,12 +38,12 @@ type proxy struct {
 
 	mu           sync.Mutex
 	row          store.Proxy
-	folder       string            // where all its agents work
-	folders      map[string]string // where each instance works, as listed
-	link         *link             // nil: offline
-	retired      bool              // it was removed, or has moved; the next proxy under its id is another
-	moved        bool              // it is linked to another replica
-	expected     time.Time         // until when prompts wait for its link
+	folder       string                  // where all its agents work
+	folders      map[workspaceKey]string // where each instance works, as listed
+	link         *link                   // nil: offline
+	retired      bool                    // it was removed, or has moved; the next proxy under its id is another
+	moved        bool                    // it is linked to another replica
+	expected     time.Time               // until when prompts wait for its link
 	lost         time.Time
 	offers       wire.Offers
 	installation string
@@ -127,7 +127,7 @@ func (p *proxy) linked(l, rival *link, info wire.ProxyInfo) bool {
 	if old != nil && old != l {
 		old.end(&closeReason{closeReplaced, "replaced by a newer connection"})
 	}
-	p.log().Info("proxy linked", slog.String("agent", p.row.AgentID), slog.Bool("counts", offers.Seq), slog.Bool("restarted", restarted))
+	p.log().Info("proxy linked", slog.String("agent", p.row.AgentID), slog.Bool("counts", offers.Seq), slog.Bool("restarted", restarted), slog.Time("token_ends", who.Until))
 	if renewed {
 		p.g.keeper.revoke(p, time.Now())
 	}
@@ -153,6 +153,7 @@ func registered(row store.Proxy, who Identity, info wire.ProxyInfo) store.Proxy 
 		row.RegisteredAt = now
 	}
 	row.Status, row.ConnectedAt, row.LastSeen, row.LastError = store.ProxyOnline, now, now, ""
+	row.TokenEnds = who.Until
 	return row
 }
 

@@ -204,7 +204,7 @@ func (rec *recorder) other(ctx context.Context, source store.RecordSource, promp
 func (rec *recorder) add(ctx context.Context, source store.RecordSource, prompt, kind string, payload json.RawMessage) {
 	rec.keeper.record(ctx, store.Record{
 		ID: newID(), SessionID: rec.session, TurnID: rec.turnOf(prompt), Source: source, Type: kind, TS: time.Now(), Payload: payload,
-	})
+	}, false)
 }
 
 // turnOf is the Turn that a record belongs to: the one whose prompt it names, if a Turn sent that, else the one that reads.

@@ -2,6 +2,8 @@ package acpgateway
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -9,6 +11,10 @@ import (
 	"aqueduct/acpgateway/wire"
 	"aqueduct/store"
 )
+
+// Lines of stderr are shown on /ws/client as they come: a person who looks why an agent does not start must not wait for
+// the record. Each is an event_added under the record's id, a dot and the number of the line. The record itself is shown
+// where a line of it was not, because no page watched then.
 
 const (
 	// stderrTime is how long lines are gathered: an agent that logs as it works would otherwise
@@ -18,8 +24,11 @@ const (
 
 // stderrLines gathers an agent's stderr to one record.
 type stderrLines struct {
+	id    string // of the record
 	text  strings.Builder
 	chars int
+	parts int       // of the text, each shown by itself
+	shown bool      // all of them were
 	since time.Time // of the first line
 	turn  string    // under way when that came
 }
@@ -49,9 +58,7 @@ func (rec *recorder) stderr(ctx context.Context, words string) {
 	if !strings.HasSuffix(words, "\n") {
 		words += "\n"
 	}
-	words = rec.log.Push(rec.secrets, words) // a key has many lines, and they may be in several records
-	rec.err.text.WriteString(words)
-	rec.err.chars += utf8.RuneCountInString(words)
+	rec.addStderrLocked(rec.log.Push(rec.secrets, words)) // a key has many lines, and they may be in several records
 	if rec.err.chars >= mergeChars {
 		rec.flushStderrLocked(ctx)
 	}
@@ -75,9 +82,33 @@ func (rec *recorder) endStderrLocked() {
 		if rec.err.chars == 0 {
 			rec.err.since = time.Now()
 		}
-		rec.err.text.WriteString(left)
-		rec.err.chars += utf8.RuneCountInString(left)
+		rec.addStderrLocked(left)
 	}
+}
+
+// addStderrLocked adds text in which secrets are masked, and shows it.
+func (rec *recorder) addStderrLocked(words string) {
+	if words == "" {
+		return
+	}
+	if rec.err.id == "" {
+		rec.err.id, rec.err.shown = newID(), true
+	}
+	rec.err.text.WriteString(words)
+	rec.err.chars += utf8.RuneCountInString(words)
+	rec.err.parts++
+	hints := rec.keeper.g.cfg.Hints
+	if !hints.Watched() {
+		rec.err.shown = false
+		return
+	}
+	hints.Publish(rec.session, eventAdded(store.Record{
+		ID: fmt.Sprint(rec.err.id, ".", rec.err.parts), SessionID: rec.session, Type: updateReceived, TS: time.Now(), Payload: stderrPayload(words),
+	}))
+}
+
+func stderrPayload(words string) json.RawMessage {
+	return mustJSON(map[string]string{"type": wire.BlockText, "text": wire.PrefixStderr + words})
 }
 
 func (rec *recorder) flushStderrLocked(ctx context.Context) {
@@ -87,7 +118,7 @@ func (rec *recorder) flushStderrLocked(ctx context.Context) {
 	lines := rec.err
 	rec.err = stderrLines{}
 	rec.keeper.record(ctx, store.Record{
-		ID: newID(), SessionID: rec.session, TurnID: lines.turn, Source: store.SourceProxy, Type: updateReceived, TS: lines.since,
-		Payload: mustJSON(map[string]string{"type": "text", "text": wire.PrefixStderr + lines.text.String()}),
-	})
+		ID: lines.id, SessionID: rec.session, TurnID: lines.turn, Source: store.SourceProxy, Type: updateReceived, TS: lines.since,
+		Payload: stderrPayload(lines.text.String()),
+	}, lines.shown)
 }

@@ -169,8 +169,9 @@ func compare(row store.Proxy, ours []store.SandboxInstance) bridge.Inventory {
 	var inv bridge.Inventory
 	inv.CapturedAt = timeOf(&boxes.CapturedAt)
 	known := make(map[string]store.SandboxInstance, len(ours))
+	runs := make(map[string]store.SandboxInstance, len(ours))
 	for _, i := range ours {
-		known[i.InstanceName] = i
+		known[i.InstanceName], runs[i.SessionID] = i, i
 	}
 	listed := make(map[string]bool)
 	for _, i := range boxes.Instances {
@@ -187,9 +188,12 @@ func compare(row store.Proxy, ours []store.SandboxInstance) bridge.Inventory {
 	}
 	for _, w := range work.Workspaces {
 		mine, ok := known[w.InstanceName]
+		if !ok { // some proxies know the workspaces of a host by their runs alone
+			mine, ok = runs[w.RunID]
+		}
 		inv.Workspaces = append(inv.Workspaces, bridge.InventoryItem{
-			InstanceName: w.InstanceName, SessionID: cmp.Or(mine.OfSession, mine.SessionID), Path: w.HostPath, ModifiedAt: timeOf(w.MTime), SizeBytes: w.SizeBytes,
-			Gone: !w.Exists, Unknown: !ok,
+			InstanceName: cmp.Or(w.InstanceName, mine.InstanceName), SessionID: cmp.Or(mine.OfSession, mine.SessionID), Path: cmp.Or(w.HostPath, w.GuestPath),
+			ModifiedAt: timeOf(w.MTime), SizeBytes: w.SizeBytes, Gone: w.Exists != nil && !*w.Exists, Unknown: !ok,
 		})
 	}
 	inv.MissingInstances, inv.DeletedInstances, inv.DeletedWorkspaces = boxes.MissingInstances, boxes.DeletedInstances, boxes.DeletedWorkspaces

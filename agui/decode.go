@@ -42,6 +42,19 @@ func Decode(event []byte) (Event, error) {
 	return ev, nil
 }
 
+// TypeIn is the type of an event of an upstream, known or not, for errors about it; "" where that cannot be read. A name that is
+// longer than any of AG-UI's is none.
+func TypeIn(event []byte) Type {
+	const longest = 64
+	if !json.Valid(event) {
+		return ""
+	}
+	if name, err := typeName(event); err == nil && len(name) <= longest {
+		return name
+	}
+	return ""
+}
+
 // typeName finds "type" wherever it stands.
 func typeName(event []byte) (Type, error) {
 	if t := TypeOf(event); t != "" {

@@ -29,7 +29,7 @@ func (e *TextMessageContent) member(key, raw []byte) error {
 	case "messageId":
 		return decodeString(&e.MessageID, raw)
 	case "delta":
-		return decodeString(&e.Delta, raw)
+		return decodePiece(&e.Delta, raw)
 	}
 	return e.Sub.member(key, raw)
 }
@@ -51,7 +51,7 @@ func (e *ToolCallArgs) member(key, raw []byte) error {
 	case "toolCallId":
 		return decodeString(&e.ToolCallID, raw)
 	case "delta":
-		return decodeString(&e.Delta, raw)
+		return decodePiece(&e.Delta, raw)
 	}
 	return e.Sub.member(key, raw)
 }
@@ -73,7 +73,7 @@ func (e *ReasoningMessageContent) member(key, raw []byte) error {
 	case "messageId":
 		return decodeString(&e.MessageID, raw)
 	case "delta":
-		return decodeString(&e.Delta, raw)
+		return decodePiece(&e.Delta, raw)
 	}
 	return e.Sub.member(key, raw)
 }

@@ -25,6 +25,9 @@ type Base struct {
 	Unknown json.RawMessage
 }
 
+// UnknownMembersKey is the member of metadata under which an agent's unknown members are in the log ([Base]).
+const UnknownMembersKey = "aqueduct.members"
+
 // Shared gives what an event has in common with all others.
 func Shared(ev Event) *Base {
 	if s, ok := ev.(sharing); ok {

@@ -21,6 +21,14 @@ type Grammar struct {
 // Running reports whether a run has been started and not ended.
 func (g *Grammar) Running() bool { return g.run.phase == running }
 
+// TextOpen reports whether a text message is open, or was closed early and goes on when more of it comes.
+func (g *Grammar) TextOpen(id string) bool {
+	return g.streams.find(kindText, id) >= 0 || g.streams.findEarly(kindText, id, "") >= 0
+}
+
+// CallOpen reports that of a tool call.
+func (g *Grammar) CallOpen(id string) bool { return g.streams.find(kindTool, id) >= 0 }
+
 // Check verifies that ev may come next, and advances if so. A broken rule is a
 // [*GrammarError] and leaves the Grammar as it was.
 func (g *Grammar) Check(ev Event) error {

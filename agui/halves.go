@@ -13,8 +13,8 @@ import (
 // Halves joins characters that a producer cut in two: UTF-16 halves at the end of one delta
 // and at the beginning of the next of the same message or call. It keeps a first half back
 // until the second comes; a half that stays alone becomes U+FFFD. The zero value is ready.
-// A Turn owns one and joins before it admits, because a log holds valid text only. Chunks without an
-// id are not joined: which message they continue is known to the Grammar alone.
+// A Turn owns one and joins before it admits, because a log holds valid text only. [Decode] keeps the halves. Chunks without
+// an id are not joined: which message they continue is known to the Grammar alone, so a stream with chunks is joined after it.
 type Halves struct {
 	open []openHalf // seldom more than one
 }

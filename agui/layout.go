@@ -17,6 +17,7 @@ import (
 //	object     JSON that has to be an object
 //	array      JSON that has to be an array
 //	oneof=a|b  a string that has to be one of these
+//	piece      a string that may begin or end with half a character
 //	later      of a version after 1.0: read, never written, and unknown to MemberOf
 //	const=a    this string and no other, on a field named _
 //	subject    on an embedded Sub: subagentRunId comes first and is required, because the event is about that subagent
@@ -36,6 +37,7 @@ type field struct {
 	rule  presence
 	form  form
 	later bool
+	piece bool
 	oneOf []string
 	value string  // of a constant, which has no Go field
 	of    *layout // of a struct, or of the structs of a list
@@ -113,6 +115,8 @@ func (r *registry) field(sf reflect.StructField) field {
 			f.form = formAny
 		case "later":
 			f.later = true
+		case "piece":
+			f.piece = true
 		case "object":
 			f.form = formObject
 		case "array":

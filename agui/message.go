@@ -153,6 +153,15 @@ func (m *Message) UnmarshalJSON(raw []byte) error {
 	return readObject(raw, m)
 }
 
+// MarshalJSON encodes a call as part of a message.
+func (c ToolCall) MarshalJSON() ([]byte, error) { return appendObject(nil, &c), nil }
+
+// UnmarshalJSON reads a call as part of a message.
+func (c *ToolCall) UnmarshalJSON(raw []byte) error {
+	*c = ToolCall{}
+	return readObject(raw, c)
+}
+
 // member keeps the content until the role is known; the table reads the others.
 func (m *Message) member(key, raw []byte) error {
 	if string(key) == "content" {

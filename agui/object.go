@@ -159,6 +159,9 @@ func (f *field) read(raw []byte, v reflect.Value) error {
 		if f.oneOf != nil {
 			return decodeOneOf(p, raw, f.oneOf...)
 		}
+		if f.piece {
+			return decodePiece(p, raw)
+		}
 		return decodeString(p, raw)
 	case **int64:
 		return decodeCount(p, raw)

@@ -193,6 +193,7 @@ func (p *wirePart) upgraded() (ContentPart, error) {
 	if part.Source.Type == "" {
 		return part, within("source", within("type", wrong("is required")))
 	}
+	part.Source.Plain()
 	return part, nil
 }
 
@@ -210,8 +211,9 @@ func (p *wirePart) upgradedBinary() (ContentPart, error) {
 	default:
 		return ContentPart{}, wrong("a binary part needs data, url or id")
 	}
+	source.Plain()
 	part := ContentPart{Type: PartDocument, Source: source, Metadata: p.Metadata}
-	major, _, _ := strings.Cut(p.MimeType, "/")
+	major, _, _ := strings.Cut(source.MimeType, "/")
 	switch major {
 	case PartImage, PartAudio, PartVideo:
 		part.Type = major

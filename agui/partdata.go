@@ -4,8 +4,11 @@
 package agui
 
 import (
+	"cmp"
 	"encoding/base64"
+	"encoding/json"
 	"slices"
+	"strings"
 )
 
 // Data is the bytes of a part that holds them itself; false for any other, and for what is not base64.
@@ -19,6 +22,30 @@ func (p *ContentPart) Data() ([]byte, bool) {
 		}
 	}
 	return nil, false
+}
+
+// Filename is the name of a document: what its metadata has, or one of its type.
+func (p *ContentPart) Filename() string {
+	var named struct{ Filename, FileName, Name string }
+	_ = json.Unmarshal(p.Metadata, &named) // another form names nothing
+	if name := cmp.Or(named.Filename, named.FileName, named.Name); name != "" {
+		return name
+	}
+	kind := ""
+	if p.Source != nil {
+		kind, _, _ = strings.Cut(strings.ToLower(p.Source.MimeType), ";")
+	}
+	_, ending, _ := strings.Cut(strings.TrimSpace(kind), "/")
+	switch ending {
+	case "plain":
+		ending = "txt"
+	case "markdown":
+		ending = "md"
+	}
+	if ending == "" || strings.ContainsAny(ending, ".+-/ ") { // no ending of files
+		return "file"
+	}
+	return "file." + ending
 }
 
 // DataSize is about how long Data is, without decoding it; 0 when there is none.

@@ -1,13 +1,18 @@
-// This file applies JSON Patches (RFC 6902) that come from agents. The library that does it accepts
-// more than the RFC and panics on some malformed operations, so each operation is checked here
-// first.
+// This file applies JSON Patches (RFC 6902) that come from agents. What the official clients' library would read otherwise
+// is refused, so that the state that is kept is the state that every client computes.
+//
+// A patch is applied by the library evanphx/json-patch, if that reads it as the RFC does (ordinary); any other is applied by
+// patch_tree.go. The library panics on some malformed operations and accepts more than the RFC, so each operation is
+// checked here first.
 
 package agui
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
@@ -17,8 +22,8 @@ import (
 type operation struct {
 	op         string
 	path, from *string
-	value      bool // it has one
-	null       bool // it is null
+	value      json.RawMessage
+	badFrom    error // of an operation without a "from" it is ignored, as any member that is not the operation's own
 }
 
 // member reads what locates the target; the value itself is left to the library.
@@ -29,9 +34,10 @@ func (o *operation) member(key, raw []byte) error {
 	case "path":
 		return decodePointer(&o.path, raw)
 	case "from":
-		return decodePointer(&o.from, raw)
+		o.from = nil
+		o.badFrom = decodePointer(&o.from, raw)
 	case "value":
-		o.value, o.null = true, isNull(raw)
+		o.value = raw
 	}
 	return nil
 }
@@ -86,9 +92,11 @@ func (o *operation) complete() error {
 		absent = "op"
 	case o.path == nil:
 		absent = "path"
+	case o.takesFrom() && o.badFrom != nil:
+		return within("from", o.badFrom)
 	case o.takesFrom() && o.from == nil:
 		absent = "from"
-	case (o.op == "add" || o.op == "replace" || o.op == "test") && !o.value:
+	case (o.op == "add" || o.op == "replace" || o.op == "test") && o.value == nil:
 		absent = "value"
 	}
 	if absent != "" {
@@ -154,6 +162,33 @@ func ApplyPatch(doc, ops json.RawMessage) (json.RawMessage, error) {
 	return applyRead(doc, ops, list)
 }
 
+// libraryWork bounds the patches for which the library is used, in operations times bytes of the document: its cost of an
+// operation may grow with the document, that of the tree does not.
+const libraryWork = 1 << 24
+
+// ordinary reports whether the library applies the operation as RFC 6902 does: it finds null where nothing is, takes 1 and
+// 1.0 for different, "+1" and "01" for array indexes, and "" for the document itself, which it copies as it was before the
+// patch.
+func (o operation) ordinary() bool {
+	return (o.op == "add" || o.op == "replace" || o.op == "remove") && *o.path != "" && !hasOddSegment(*o.path)
+}
+
+// hasOddSegment reports whether a pointer has a segment that is empty or that only a lenient reader takes for an index.
+func hasOddSegment(pointer string) bool {
+	for segment := range strings.SplitSeq(pointer[1:], "/") {
+		switch {
+		case segment == "":
+			return true
+		case strings.IndexByte("+-0123456789", segment[0]) < 0:
+		default:
+			if _, err := strconv.Atoi(segment); err == nil && !isIndex(segment) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // applyRead applies a patch that readPatch has found well formed. Patches come
 // from agents; should the library trip over one all the same, that one fails and
 // not the process.
@@ -163,15 +198,13 @@ func applyRead(doc, ops json.RawMessage, list []operation) (patched json.RawMess
 			patched, err = nil, fmt.Errorf("agui: patch: %v", p)
 		}
 	}()
-	if slices.ContainsFunc(list, operation.lenient) {
-		return applyStrictly(doc, ops, list)
+	if len(list) == 0 || len(list)*len(doc) > libraryWork || slices.ContainsFunc(list, func(o operation) bool { return !o.ordinary() }) {
+		return applyToTree(doc, list)
 	}
-	return applyAll(doc, ops)
+	return applyByLibrary(bytes.TrimLeft(doc, " \t\r\n"), ops)
 }
 
-// applyAll lets the library do the work. Copies are bounded: a patch of some hundred bytes can
-// otherwise double a document forty times.
-func applyAll(doc, ops json.RawMessage) (json.RawMessage, error) {
+func applyByLibrary(doc, ops json.RawMessage) (json.RawMessage, error) {
 	patch, err := jsonpatch.DecodePatch(ops)
 	if err != nil {
 		return nil, fmt.Errorf("agui: patch: %w", err)
@@ -179,10 +212,48 @@ func applyAll(doc, ops json.RawMessage) (json.RawMessage, error) {
 	options := jsonpatch.NewApplyOptions()
 	options.SupportNegativeIndices = false
 	options.EscapeHTML = false
-	options.AccumulatedCopySizeLimit = MaxStateBytes
 	patched, err := patch.ApplyWithOptions(doc, options)
 	if err != nil {
 		return nil, fmt.Errorf("agui: patch: %w", err)
 	}
 	return patched, nil
+}
+
+// applyToTree applies a patch operation by operation.
+func applyToTree(doc json.RawMessage, list []operation) (json.RawMessage, error) {
+	if !json.Valid(doc) {
+		return nil, wrong("the document is not valid JSON")
+	}
+	t := tree{root: &node{raw: doc}}
+	for i := range list {
+		if err := t.apply(&list[i]); err != nil {
+			return nil, within(strconv.Itoa(i), err)
+		}
+	}
+	whole := t.root.appendJSON(nil)
+	return appendCompact(make([]byte, 0, len(whole)), whole), nil
+}
+
+// apply performs one operation.
+func (t *tree) apply(o *operation) error {
+	switch o.op {
+	case "add":
+		return t.add(*o.path, &node{raw: o.value})
+	case "remove":
+		return t.remove(*o.path)
+	case "replace":
+		return t.replace(*o.path, &node{raw: o.value})
+	case "move":
+		return t.move(*o.from, *o.path)
+	case "copy":
+		n, _, err := t.find(*o.from)
+		if err == nil {
+			n, err = t.copied(n)
+		}
+		if err != nil {
+			return err
+		}
+		return t.add(*o.path, n)
+	}
+	return t.test(*o.path, &node{raw: o.value})
 }

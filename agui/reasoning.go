@@ -29,7 +29,7 @@ type ReasoningMessageStart struct {
 type ReasoningMessageContent struct {
 	Sub
 	MessageID string `agui:"messageId,required"`
-	Delta     string `agui:"delta,always"`
+	Delta     string `agui:"delta,always,piece"`
 }
 
 // ReasoningMessageEnd closes a reasoning message.
@@ -42,7 +42,7 @@ type ReasoningMessageEnd struct {
 type ReasoningMessageChunk struct {
 	Sub
 	MessageID string `agui:"messageId"`
-	Delta     string `agui:"delta"`
+	Delta     string `agui:"delta,piece"`
 }
 
 // ReasoningEncryptedValue attaches an opaque value of the model's to a message

@@ -14,7 +14,7 @@ type TextMessageStart struct {
 type TextMessageContent struct {
 	Sub
 	MessageID string `agui:"messageId,required"`
-	Delta     string `agui:"delta,always"`
+	Delta     string `agui:"delta,always,piece"`
 }
 
 // TextMessageEnd closes a text message.
@@ -30,7 +30,7 @@ type TextMessageChunk struct {
 	MessageID string `agui:"messageId"`
 	Role      string `agui:"role,oneof=assistant|user|system|developer"`
 	Name      string `agui:"name"`
-	Delta     string `agui:"delta"`
+	Delta     string `agui:"delta,piece"`
 }
 
 // EventType is TEXT_MESSAGE_START.

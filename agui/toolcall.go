@@ -15,7 +15,7 @@ type ToolCallStart struct {
 type ToolCallArgs struct {
 	Sub
 	ToolCallID string `agui:"toolCallId,required"`
-	Delta      string `agui:"delta,always"`
+	Delta      string `agui:"delta,always,piece"`
 }
 
 // ToolCallEnd marks the arguments as complete.
@@ -30,7 +30,7 @@ type ToolCallChunk struct {
 	ToolCallID      string `agui:"toolCallId"`
 	ToolCallName    string `agui:"toolCallName"`
 	ParentMessageID string `agui:"parentMessageId"`
-	Delta           string `agui:"delta"`
+	Delta           string `agui:"delta,piece"`
 }
 
 // ToolCallResult is what a tool call came to; it becomes the tool message

@@ -67,6 +67,9 @@ func Types() []Type {
 	return types
 }
 
+// Blank is a new, empty event of a type; nil for one that is not known.
+func Blank(t Type) Event { return blank(t) }
+
 // blank is a new, empty event of a type, or nil when the type is unknown.
 func blank(t Type) Event {
 	switch t { // the bulk of every stream

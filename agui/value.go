@@ -9,6 +9,9 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"unicode/utf8"
+
+	"aqueduct/internal/jsontext"
 )
 
 // isNull reports whether a value is null; no other valid JSON value of four bytes begins with n.
@@ -24,6 +27,16 @@ func decodeString(dst *string, raw []byte) error {
 	}
 	*dst = unquote(raw)
 	return nil
+}
+
+// decodePiece reads a string that a producer may have cut inside a character: half of one stays what it is, as in a
+// jsontext.Fragment, until [Halves] has the other.
+func decodePiece(dst *string, raw []byte) error {
+	err := decodeString(dst, raw)
+	if err == nil && strings.ContainsRune(*dst, utf8.RuneError) {
+		*dst = jsontext.Unquote(raw)
+	}
+	return err
 }
 
 // decodeOneOf reads a string that has to be one of a list. dst gets the list's own string, so the

@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	"aqueduct/agui"
 	"aqueduct/bridge/approval"
@@ -95,13 +96,19 @@ type Call struct {
 	// Branched is set when Messages do not continue what the Session's Turn before was given: something was edited, or is to
 	// be answered again. An Agent that keeps a conversation of its own must begin another.
 	Branched bool
+	// Acts is set when the user began this Turn without a message, by ForwardedProps or State.
+	Acts bool
 	// Unprompted is set when no prompt began this Turn: the Agent sent output by itself.
 	Unprompted bool
 }
 
-// Input is the prompt: the newest message of a user.
+// Input is the prompt: the newest message of a user, or the newest tool's result where that has begun the Turn. It is an empty
+// one where no message began the Turn.
 func (c Call) Input() agui.Message {
-	for i := len(c.Messages) - 1; i >= 0; i-- {
+	if n := len(c.Prompt); n > 0 && !slices.ContainsFunc(c.Prompt, func(m agui.Message) bool { return m.Role != agui.RoleTool }) {
+		return c.Prompt[n-1]
+	}
+	for i := len(c.Messages) - 1; i >= 0 && !c.Acts; i-- {
 		if c.Messages[i].Role == agui.RoleUser {
 			return c.Messages[i]
 		}

@@ -131,7 +131,7 @@ func (a *AgentCalls) read(more int) {
 // given the time of a client that comes back, for a caller that can repeat the call by its key.
 func (a *AgentCalls) Left(ctx context.Context, child store.Turn, grace bool) error {
 	if grace {
-		a.sessions.cancels.Left(child.SessionID, child.ID)
+		a.sessions.cancels.Left(store.Session{ID: child.SessionID}, child.ID, true)
 		return nil
 	}
 	return a.sessions.cancels.request(ctx, child, "")

@@ -6,36 +6,35 @@ import (
 	"aqueduct/agui"
 )
 
-// messageAmended is the CUSTOM that tells clients that a message has changed since it was streamed, and how. AG-UI has no event
-// for it that a log could keep: MESSAGES_SNAPSHOT replaces everything that a client holds. The transcript has the message as
-// it is then, and so has every client that joins after the Run.
-const messageAmended = "message_changed"
-
-// amend shows that a message of this Run has changed. One of an earlier Run is as it is: its transcript is written.
-func (r *run) amend(a agui.Amendment) error {
-	if _, ok := r.fold.Message(a.MessageID); !ok {
-		return nil
-	}
-	return r.emit(&agui.Custom{Name: messageAmended, Value: mustJSON(a)})
-}
+const (
+	// messageAmended is the CUSTOM that tells clients that a message has changed since it was streamed, and how. AG-UI has no
+	// event for it that a log could keep: MESSAGES_SNAPSHOT replaces everything that a client holds. The transcript has the
+	// message as it is then, and so has every client that joins after the Run.
+	messageAmended = agui.MessageChanged
+	// messagesAmended is the CUSTOM at the end of a Run that has shown such changes. Before it, the response of a chat has a
+	// MESSAGES_SNAPSHOT that is not kept, since official clients know no other event that changes what was streamed.
+	messagesAmended = "messages_changed"
+)
 
 // apply folds an event that the log has, or is about to have.
 func (r *run) apply(ev agui.Event) {
 	r.fold.Apply(ev)
-	c, ok := ev.(*agui.Custom)
-	if !ok || c.Name != messageAmended {
-		return
+	if c, ok := ev.(*agui.Custom); ok {
+		if a, ok := amendmentOf(c); ok && r.fold.Amend(a) {
+			r.amended = r.amended || a.Shows()
+		}
 	}
-	var a agui.Amendment
-	if json.Unmarshal(c.Value, &a) == nil {
-		r.fold.Amend(a)
-	}
+}
+
+// amendmentOf is the amendment that an event has; not ok for any other event.
+func amendmentOf(c *agui.Custom) (a agui.Amendment, ok bool) {
+	return a, c.Name == messageAmended && json.Unmarshal(c.Value, &a) == nil
 }
 
 // notices are the names of the CUSTOM events by which the server itself speaks to clients (docs/protocol.md).
 var notices = map[string]bool{
 	HistoryCut: true, "question_settled": true, "question_open": true, "question_unknown": true, "message_not_taken": true, stateNotApplied: true, runEnded: true,
-	"messages_dropped": true, "answers_ignored": true, messageAmended: true, "activity_not_applied": true, "event_too_large": true, "policy_decision": true,
+	"messages_dropped": true, "answers_ignored": true, messageAmended: true, messagesAmended: true, "activity_not_applied": true, "event_too_large": true, "policy_decision": true,
 }
 
 // notOurs is an event of an Agent under a name that is none of ours: what it calls as we do might else rewrite the result of a tool

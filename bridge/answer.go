@@ -24,6 +24,7 @@ const maxAnswers = 256
 type answerTaker struct {
 	*thread
 	approvals *approval.Service
+	calls     openCalls
 
 	given   []given             // answers to open Questions of this thread
 	settled []approval.Settled  // Questions that this request settled
@@ -53,7 +54,13 @@ func (t *answerTaker) match(ctx context.Context, answers []approval.Answer) erro
 		// known here or not.
 		case t.repeatsShown(a, q, err):
 		case errors.Is(err, store.ErrNotFound):
-			t.note("question_unknown", map[string]any{"id": a.QuestionID})
+			taken, err := t.calls.take(ctx, a)
+			if err != nil {
+				return err
+			}
+			if !taken {
+				t.note("question_unknown", map[string]any{"id": a.QuestionID})
+			}
 		case err != nil:
 			return err
 		case slices.ContainsFunc(t.given, func(g given) bool { return g.question.Call.ID == q.Call.ID }):
@@ -150,6 +157,16 @@ func (t *answerTaker) settle(ctx context.Context, g given) error {
 		t.noteSettled(settled.Question)
 	}
 	return nil
+}
+
+// keepToolMessages keeps what the request answers calls with: those that it settled, and open ones beside them.
+func (t *answerTaker) keepToolMessages(ctx context.Context, runID string) error {
+	for _, s := range t.settled {
+		if err := t.keepToolMessage(ctx, s, runID); err != nil {
+			return err
+		}
+	}
+	return t.calls.keep(ctx, runID)
 }
 
 // keepToolMessage keeps the tool message a client answered with as the transcript's

@@ -45,7 +45,7 @@ type branchFinder struct {
 // None is looked for on a join, in a thread that is new, in a body that answers, and while a Question is open: a
 // message then belongs to the Turn that asks.
 func (f *branchFinder) find(ctx context.Context) error {
-	if f.req.JoinOnly || !f.exists || len(f.req.Answers) > 0 || len(toolAnswers(f.req.Messages, f.known)) > 0 ||
+	if f.req.JoinOnly || !f.exists || len(f.req.Answers) > 0 || len(f.toolAnswers()) > 0 ||
 		f.active != nil && f.active.Status.Paused() {
 		return nil
 	}
@@ -89,7 +89,7 @@ func (f *branchFinder) findEdit(ctx context.Context, before *agui.Message) error
 	if err != nil {
 		return err
 	}
-	input := p.Role == agui.RoleUser && !p.Output
+	input := !p.Output && p.RunID == p.TurnID // it began its Turn: a Turn's id is its first Run's
 	switch {
 	// The client stands on an older branch, or left out a later prompt of the current one.
 	case p.Replaced, p.NewestInput > p.ID:

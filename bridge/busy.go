@@ -188,7 +188,7 @@ func (k *taking) tryChecked(ctx context.Context) error {
 		in := newIntake(k.s, tx, k.req, k.last)
 		in.full = k.draining
 		k.reply, k.rung, err = in.take(ctx)
-		k.settled, k.session, k.reply.Access = in.answers.settled, in.session.ID, in.access
+		k.settled, k.session, k.reply.Access, k.reply.Answered = in.answers.settled, in.session.ID, in.access, in.answers.calls.answered
 		return err
 	}
 	err := k.s.cfg.Store.InTx(ctx, take)

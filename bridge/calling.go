@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"aqueduct/agui"
@@ -33,11 +34,15 @@ func (c *calling) call(ctx context.Context, state json.RawMessage, runID string,
 		SessionID: c.log.id, InstanceID: InstanceID(c.log.row, c.row.AgentID), ThreadID: c.log.row.ExternalID, TurnID: c.row.ID, AgentID: c.row.AgentID, UserID: c.row.Prompter(c.log.row),
 		Traceparent: c.trace.context.Traceparent(), Tracestate: c.trace.context.State, Context: c.input.Context, ForwardedProps: c.input.Props,
 		State: state, Tools: profile.tools(),
-		Unprompted: c.input.Unprompted, Branched: c.row.BranchedFrom != "",
+		Unprompted: c.input.Unprompted, Acts: c.input.Acts, Branched: c.row.BranchedFrom != "",
+	}
+	if len(profile.Props) > 0 {
+		call.ForwardedProps = profile.Props
 	}
 	if first := c.first; first != nil {
 		c.first = nil
-		call.Messages, call.Prompt, fresh = first, first, first
+		call.Messages, call.Prompt, fresh = agui.OrderResults(slices.Clone(first)), promptOf(first), first
+		c.add(&call, profile)
 		err = c.loadParts(ctx, &call)
 		return call, fresh, err
 	}
@@ -51,8 +56,21 @@ func (c *calling) call(ctx context.Context, state json.RawMessage, runID string,
 	}
 	fresh = call.gather(past, runID, c.row.ID, waiting)
 	nameSpeakers(call.Messages, c.log.row.AgentID, c.row.AgentID)
+	c.add(&call, profile)
 	err = c.loadParts(ctx, &call) // not in the return itself, which may copy call before
 	return call, fresh, err
+}
+
+// add gives the Agent the messages of the client that are no part of the thread: those of the newest POST of the Turn that
+// had any.
+func (c *calling) add(call *Call, profile Profile) {
+	added := profile.Added
+	if len(added) == 0 {
+		added = c.input.Added
+	}
+	if len(added) > 0 {
+		call.Messages = withAdded(call.Messages, added, c.cfg.Agents.Protocol(c.row.AgentID) == store.AgentAGUI)
+	}
 }
 
 // waiting are the Runs of other Turns that wait, where the Turn's id does not tell which those are.

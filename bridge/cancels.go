@@ -19,6 +19,7 @@ type Cancels struct {
 	store  store.Store
 	bell   *eventlog.Bell
 	grace  time.Duration // after the last tail with on_leave=cancel
+	agents *Directory
 	logger *slog.Logger
 	// start runs a function until the engine stops; false when it stops already.
 	start func(func(context.Context)) bool
@@ -62,11 +63,21 @@ func (c *Cancels) request(ctx context.Context, turn store.Turn, by string) error
 	return err
 }
 
-// Left is called when a tail with on_leave=cancel has gone. The Turn is cancelled when no tail of the Session was open for
-// the length of the grace.
+// Left is called when the tail of a client has gone. Where its request had on_leave=cancel, or the Turn's Agent wants it, the
+// Turn is cancelled when no tail of the Session was open for the length of the grace.
 // One goroutine a Turn waits, however many tails leave.
 // A replica that stops does not hand the wait over: the Turn goes on without its client.
-func (c *Cancels) Left(sessionID, turnID string) {
+func (c *Cancels) Left(session store.Session, turnID string, asked bool) {
+	if !asked {
+		if c.agents.anyCancelsOnLeave() {
+			c.start(func(ctx context.Context) {
+				if c.wanted(ctx, session.Tenant, turnID) {
+					c.Left(session, turnID, true)
+				}
+			})
+		}
+		return
+	}
 	c.mu.Lock()
 	known := c.leaving[turnID]
 	c.leaving[turnID] = true
@@ -81,11 +92,23 @@ func (c *Cancels) Left(sessionID, turnID string) {
 	}
 	started := c.start(func(ctx context.Context) {
 		defer forget()
-		c.leave(ctx, sessionID, turnID)
+		c.leave(ctx, session.ID, turnID)
 	})
 	if !started {
 		forget()
 	}
+}
+
+// wanted reports whether the Agent of a Turn wants it to end with its clients.
+func (c *Cancels) wanted(ctx context.Context, tenant, turnID string) bool {
+	turn, err := c.store.Turn(ctx, store.System(), turnID)
+	if err != nil {
+		if ctx.Err() == nil && !errors.Is(err, store.ErrNotFound) {
+			c.logger.Error("turn not cancelled after its client left", "turn_id", turnID, "error", err)
+		}
+		return false
+	}
+	return c.agents.cancelsOnLeave(tenant, turn.AgentID)
 }
 
 // leaveLooks is how many times within the grace the tails are counted.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 
 	"aqueduct/agui"
 	"aqueduct/internal/fault"
@@ -29,11 +30,16 @@ type clientState struct {
 	Answer string `json:"answer,omitempty"`
 }
 
-// checkState refuses a state that could not be kept.
+// checkState refuses a state that could not be kept. A conversation in it is left out: the thread has that as messages.
 func (req *ChatRequest) checkState() error {
+	req.State = agui.WithoutTranscript(req.State)
 	_, err := agui.NewStateDoc(req.State)
 	if errors.Is(err, agui.ErrStateTooLarge) {
-		return fault.New(CodeStateTooLarge, "The state is larger than 256 KiB.")
+		message := "The state is larger than 256 KiB."
+		if keys := agui.TooLargeKeys(req.State); len(keys) > 0 {
+			message += " What is too large is under " + strings.Join(keys[:min(len(keys), namedKeys)], ", ") + "."
+		}
+		return fault.New(CodeStateTooLarge, message)
 	}
 	return err
 }
@@ -62,16 +68,6 @@ func (th *thread) clientState(ctx context.Context) (*clientState, error) {
 		}
 	}
 	return c, err
-}
-
-// noteStateMissed warns a client whose answer goes into a Run that is open already: its state is the base of none.
-func (in *intake) noteStateMissed() {
-	var p Profile
-	if json.Unmarshal(in.profile, &p) == nil && p.Client != nil && p.Client.State != nil {
-		in.note(stateNotApplied, notApplied{
-			Source: stateOfClient, Code: RefusedRunInProgress, Message: "A run was under way when the answer came, so the state that came with it was not taken.",
-		})
-	}
 }
 
 // maxHistoryTail is how many of the newest messages in a client's history are looked at for the newest Run.

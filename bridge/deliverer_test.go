@@ -200,7 +200,7 @@ func TestExecuted(t *testing.T) {
 // If this fails, a request is taken for another than it is: a message is lost, or an answer begins a Turn.
 func TestVerdict(t *testing.T) {
 	t.Parallel()
-	message := []agui.Message{{ID: "u", Role: agui.RoleUser}}
+	message := []agui.Message{{ID: "u", Role: agui.RoleUser, Content: agui.Text("hi")}}
 	answer := []approval.Answer{{QuestionID: "q"}}
 	queue := func(in *intake) { in.req.OnBusy = OnBusyQueue }
 	running := func(in *intake) { in.exists, in.active = true, &store.Turn{} }
@@ -215,6 +215,7 @@ func TestVerdict(t *testing.T) {
 	}
 	exists := func(in *intake) { in.exists = true }
 	fresh := func(in *intake) { in.fresh = message }
+	empty := func(in *intake) { in.fresh = []agui.Message{{Role: agui.RoleUser, Content: agui.Text(" ")}} }
 	answers := func(in *intake) { in.req.Answers = answer }
 	given := func(in *intake) { answers(in); in.answers.given = []given{{}} }
 	join := func(in *intake) { in.req.JoinOnly = true }
@@ -247,6 +248,10 @@ func TestVerdict(t *testing.T) {
 		"settled, a message, it runs":        {all(running, answers, fresh), takeJoin},
 		"settled, a message, by TDesign":     {all(exists, answers, fresh, func(in *intake) { in.req.Dialect = DialectTDesign }), takeJoin},
 		"an answer to nothing":               {answers, refuseEmpty},
+		"an empty message":                   {all(exists, empty), refuseEmpty},
+		"an empty message while it runs":     {all(tailed, empty, queue), refuseEmpty},
+		"an empty message with props":        {all(exists, empty, func(in *intake) { in.req.Props = []byte(`{"a":1}`) }), takePrompt},
+		"settled, and an empty message":      {all(exists, answers, empty), takeJoin},
 		"regenerate":                         {all(exists, regenerate), takePrompt},
 		"regenerate, a response tails":       {all(tailed, regenerate), takeJoin},
 		"regenerate, nothing tails":          {all(running, regenerate), takePrompt},

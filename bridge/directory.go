@@ -200,6 +200,30 @@ func (d *Directory) find(ctx context.Context, tenant, id string) (Agent, error) 
 	return a, nil
 }
 
+// Leaving is an Agent that may want its Turns to end with their clients.
+type Leaving interface {
+	// CancelsOnLeave reports whether a Turn is cancelled when the last client that reads it has left.
+	CancelsOnLeave() bool
+}
+
+// cancelsOnLeave reports whether an Agent here is a Leaving one that wants it.
+func (d *Directory) cancelsOnLeave(tenant, id string) bool {
+	a, ok := d.agent(tenant, id).(Leaving)
+	return ok && a.CancelsOnLeave()
+}
+
+// anyCancelsOnLeave reports whether any Agent here wants it.
+func (d *Directory) anyCancelsOnLeave() bool {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	for _, e := range d.entries {
+		if a, ok := e.agent.(Leaving); ok && a.CancelsOnLeave() {
+			return true
+		}
+	}
+	return false
+}
+
 // Protocol is how an Agent is spoken to: store.AgentHTTP unless it tells.
 func (d *Directory) Protocol(id string) string {
 	d.mu.RLock()

@@ -2,21 +2,25 @@ package bridge
 
 import (
 	"context"
+	"slices"
 
 	"aqueduct/agui"
+	"aqueduct/store"
 )
 
 // maxDroppedIDs bounds how many messages one warning names.
 const maxDroppedIDs = 100
 
-// droppedOf are the messages that a client put into its history by itself: of a system, a developer, or an assistant.
+// droppedOf are the messages that a client put into its history by itself and that reach no Agent: of an assistant in a
+// thread that exists, and of a system or a developer where the Agent does not speak AG-UI.
 // While a Turn is under way an unknown message of an assistant may be what it is saying, which is kept when its Run ends.
-func droppedOf(messages []agui.Message, known map[string]bool, underWay bool) []agui.Message {
+func (c clientMessages) droppedOf(underWay bool) []agui.Message {
 	var dropped []agui.Message
-	for _, m := range messages {
+	instructs := slices.ContainsFunc(c.req.Messages, isInstruction) && c.agents.Protocol(c.agentID(c.agents)) == store.AgentAGUI
+	for _, m := range c.req.Messages {
 		switch {
-		case known[m.ID]:
-		case m.Role == agui.RoleSystem, m.Role == agui.RoleDeveloper, m.Role == agui.RoleAssistant && !underWay:
+		case c.known[m.ID]:
+		case isInstruction(m) && !instructs, c.exists && m.Role == agui.RoleAssistant && !underWay && !c.adds(m):
 			dropped = append(dropped, m)
 		}
 	}

@@ -9,8 +9,9 @@ import (
 	"aqueduct/bridge"
 )
 
-// Messages that a client put into its history by itself are not taken, and that is said once in a thread.
-func TestDroppedMessagesAreToldOnce(t *testing.T) {
+// Messages that a client put into its history by itself, and that reach no Agent, are named once in a thread. The history that
+// begins a thread is none of them.
+func TestDroppedMessagesAreNamedOnce(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, &scripted{script: helloScript})
 	seeded := []agui.Message{
@@ -20,7 +21,7 @@ func TestDroppedMessagesAreToldOnce(t *testing.T) {
 	p := openTab(h, "t1")
 	p.messages = slices.Clone(seeded)
 	first := p.send("hi")
-	const want = `{"type":"CUSTOM","name":"messages_dropped","value":{"messages":[{"id":"sys","role":"system"},{"id":"greeting","role":"assistant"}],"count":2,`
+	const want = `{"type":"CUSTOM","name":"messages_dropped","value":{"messages":[{"id":"sys","role":"system"}],"count":1,`
 	if types(first[:2]) != "RUN_STARTED CUSTOM" || !strings.HasPrefix(first[1], want) {
 		t.Fatalf("%s", first)
 	}

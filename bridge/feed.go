@@ -36,6 +36,7 @@ type Feed struct {
 	then    *store.Run   // waited for next
 	join    *Reply       // the wanted Run begins with the frames of a join
 	notes   []agui.Event // sent behind its RUN_STARTED when it does not
+	whole   bool         // a Run that has changed messages ends with a snapshot of them
 	follow  string       // go on with further Runs of this Turn
 	endless bool         // across Runs, without end
 	ended   bool
@@ -89,7 +90,7 @@ func (s *Feeds) Watch(sessionID string) (bell <-chan struct{}, stop func()) {
 // The tail is opened before anything else is read: events that come in between are then behind its position and are
 // not missed.
 func (s *Feeds) Chat(ctx context.Context, in store.Scope, r Reply, follow bool) (*Feed, error) {
-	f := &Feed{from: s, in: in, session: r.Session, then: r.Then, closing: context.Background()}
+	f := &Feed{from: s, in: in, session: r.Session, then: r.Then, whole: r.Dialect != DialectTDesign, closing: context.Background()}
 	f.tail = s.log.Tail(in, r.Session.ID, r.After)
 	if r.Run.ID == "" {
 		items, err := s.atRest(ctx, in, r)
@@ -273,6 +274,11 @@ func (f *Feed) take(ctx context.Context, i Item) error {
 			return nil
 		}
 		return f.begin(ctx, i)
+	}
+	if f.whole && changesMessages(i.Event) {
+		if err := f.amended(ctx); err != nil {
+			return err
+		}
 	}
 	f.items = append(f.items, i)
 	if f.endless {

@@ -178,6 +178,14 @@ func (c *transcripts) put(t *transcript) {
 	}
 }
 
+// lacks reports whether the transcript of a Session is in memory and has no message of a name.
+func (c *transcripts) lacks(sessionID, externalID string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.byID[sessionID]
+	return e != nil && !e.Value.(*transcript).ids[externalID]
+}
+
 // drop forgets a Session: another replica may have written to it.
 func (c *transcripts) drop(sessionID string) { c.take(sessionID) }
 
@@ -240,6 +248,7 @@ func (c *Call) gather(past []pastMessage, runID, turnID string, waiting map[stri
 			c.Prompt = append(c.Prompt, m)
 		}
 	}
+	c.Prompt = promptOf(c.Prompt)
 	c.Messages = agui.OrderResults(c.Messages)
 	return fresh
 }

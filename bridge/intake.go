@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"aqueduct/agui"
-	"aqueduct/bridge/approval"
 	"aqueduct/internal/fault"
 	"aqueduct/internal/ids"
 	"aqueduct/store"
@@ -68,11 +67,6 @@ func (s *Sessions) MayPrompt(ctx context.Context, who store.Principal, agentID s
 	return s.cfg.mayUse(who, agentID)
 }
 
-// prompts reports whether the request can begin a Turn.
-func (req *ChatRequest) prompts() bool {
-	return !req.JoinOnly && len(req.Answers) == 0 && slices.ContainsFunc(req.Messages, func(m agui.Message) bool { return m.Role == agui.RoleUser })
-}
-
 // Check refuses ids and a state that could not be kept, with a *fault.Error. Chat does so by itself; it is for those who keep a
 // request until later.
 func (req *ChatRequest) Check() error {
@@ -103,6 +97,7 @@ type intake struct {
 	full  bool // this replica drains: it takes no prompt of a person
 
 	profile  []byte
+	act      actFinder
 	branches branchFinder
 	meets    busyCheck
 	answers  answerTaker
@@ -112,11 +107,14 @@ func newIntake(s *Sessions, tx store.Tx, req ChatRequest, last bool) *intake {
 	th := &thread{tx: tx, req: req}
 	return &intake{
 		thread: th, cfg: &s.cfg, tails: s.tails, last: last,
+		act:      actFinder{thread: th, cfg: &s.cfg},
 		branches: branchFinder{thread: th, tails: s.tails, agents: s.cfg.Agents},
 		meets:    busyCheck{thread: th, tails: s.tails},
-		answers:  answerTaker{thread: th, approvals: s.approvals},
+		answers:  answerTaker{thread: th, approvals: s.approvals, calls: openCalls{thread: th, agents: s.cfg.Agents}},
 	}
 }
+
+func (in *intake) clientMessages() clientMessages { return clientMessages{in.thread, in.cfg.Agents} }
 
 func (in *intake) replier() *replier { return &replier{thread: in.thread, answering: in.answers.any} }
 
@@ -133,6 +131,11 @@ func (in *intake) take(ctx context.Context) (Reply, bool, error) {
 	}
 	if err := in.branches.find(ctx); err != nil {
 		return Reply{}, false, err
+	}
+	if !in.starts() && len(in.answers.given) == 0 {
+		if err := in.act.find(ctx); err != nil {
+			return Reply{}, false, err
+		}
 	}
 	if in.exists && in.session.IsChild() && !in.req.JoinOnly && in.starts() {
 		return Reply{}, false, ChildsThread()
@@ -167,22 +170,20 @@ func (in *intake) take(ctx context.Context) (Reply, bool, error) {
 		if in.full && in.req.parent == nil {
 			return Reply{}, false, ShuttingDown()
 		}
+		in.answers.calls.begin()
 		return in.takePrompt(ctx)
 	case refuseBusy:
 		return Reply{Session: in.session}, false, fault.New(RefusedRunInProgress, "This thread is still answering. Cancel the run, or wait until it has ended.")
 	case refuseEmpty:
-		return Reply{}, false, fault.New(RefusedNothingToDo, "The body has neither a new message of a user, nor an answer, nor a thread to join.")
+		return Reply{}, false, fault.New(RefusedNothingToDo, "The body has neither a new message of a user with something in it, nor an answer, nor a thread to join.")
 	default:
 		reply, err := in.replier().join(ctx)
 		return reply, false, err
 	}
 }
 
-// starts reports whether the request would begin a Turn.
-func (in *intake) starts() bool { return len(in.fresh) > 0 || in.branches.branch != nil }
-
 // load finds the Session, holds it, and sorts what the request brings.
-// Unknown roles and messages that claim to be an assistant's are sorted out here; they are noted and not kept.
+// Of a thread that exists, messages that claim to be another's than the user's are not kept; see begins.go.
 func (in *intake) load(ctx context.Context) error {
 	if err := in.req.parent.lock(ctx, in.tx); err != nil { // before the child's, in this order everywhere
 		return err
@@ -195,12 +196,10 @@ func (in *intake) load(ctx context.Context) error {
 	if profile.Client, err = in.clientState(ctx); err != nil {
 		return err
 	}
+	in.act.client = profile.Client
 	in.profile = mustJSON(profile)
 	if !in.exists {
-		in.fresh, in.dropped = usersOf(in.req.Messages, nil), droppedOf(in.req.Messages, nil, false)
-		if in.req.parent != nil { // a caller is believed what it tells the agent that it calls
-			in.fresh, in.dropped = in.req.Messages, nil
-		}
+		in.clientMessages().loadNew()
 		return nil
 	}
 	active, err := in.tx.ActiveTurn(ctx, store.System(), in.session.ID)
@@ -213,8 +212,12 @@ func (in *intake) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	in.known, in.fresh, in.dropped = known, usersOf(in.req.Messages, known), droppedOf(in.req.Messages, known, in.active != nil)
-	answers := append(in.req.Answers, toolAnswers(in.req.Messages, known)...)
+	in.known, in.fresh = known, usersOf(in.req.Messages, known)
+	if err := in.clientMessages().findPairs(ctx); err != nil {
+		return err
+	}
+	in.dropped = in.clientMessages().droppedOf(in.active != nil)
+	answers := append(in.req.Answers, in.toolAnswers()...)
 	in.answers.any = len(answers) > 0
 	return in.answers.match(ctx, answers)
 }
@@ -269,19 +272,20 @@ func (in *intake) takeAnswers(ctx context.Context) (Reply, bool, error) {
 	}
 	settled := in.answers.settled
 	if len(settled) == 0 {
+		if err := in.answers.calls.keep(ctx, ""); err != nil {
+			return Reply{}, false, err
+		}
 		reply, err := in.replier().join(ctx)
 		return reply, false, err
 	}
 	next, err := reserveNext(ctx, in.tx, settled[0].Question.Call.TurnID, in.req.RunID, posted{
-		profile: in.profile, bodyHash: in.req.BodyHash, parent: in.req.ParentRunID, tails: in.tails.of(in.req),
+		profile: in.answerProfile(), bodyHash: in.req.BodyHash, parent: in.req.ParentRunID, tails: in.tails.of(in.req),
 	})
 	if err != nil {
 		return Reply{}, false, err
 	}
-	for _, s := range settled {
-		if err := in.answers.keepToolMessage(ctx, s, next.run.ID); err != nil {
-			return Reply{}, false, err
-		}
+	if err := in.answers.keepToolMessages(ctx, next.run.ID); err != nil {
+		return Reply{}, false, err
 	}
 	if !next.ok { // the Run that asked has not ended yet: it goes on by itself
 		in.noteStateMissed()
@@ -295,7 +299,7 @@ func (in *intake) takeAnswers(ctx context.Context) (Reply, bool, error) {
 	reply.Join = next.run.BodyHash == nil // another client has reserved it already
 	// Clients that answer and prompt in one body exist: the message becomes a Turn behind the one that goes on, and
 	// the response gives both.
-	if len(in.fresh) > 0 {
+	if slices.ContainsFunc(in.fresh, hasContent) {
 		in.profile = withoutClient(in.profile) // its state is in the Run before
 		then, err := in.prompter().queueTurn(ctx, "")
 		if err != nil {
@@ -306,67 +310,31 @@ func (in *intake) takeAnswers(ctx context.Context) (Reply, bool, error) {
 	return reply, true, nil
 }
 
-// takePrompt starts a new Turn.
-// A prompt to a thread with a Turn under way that no response reads cancels that Turn, in the same transaction: the
-// user has left it behind.
-func (in *intake) takePrompt(ctx context.Context) (Reply, bool, error) {
-	p := in.prompter()
-	if !in.exists && in.req.Task.shared() {
-		return Reply{}, false, fault.New(RefusedNotShared, "The thread of this task is gone, or is not shared with you any more.")
+// noteStateMissed warns a client whose answer goes into a Run that is open already: its state is the base of none.
+func (in *intake) noteStateMissed() {
+	var p Profile
+	if json.Unmarshal(in.profile, &p) == nil && p.Client != nil && p.Client.State != nil {
+		in.note(stateNotApplied, notApplied{
+			Source: stateOfClient, Code: RefusedRunInProgress, Message: "A run was under way when the answer came, so the state that came with it was not taken.",
+		})
 	}
-	if !in.exists {
-		if in.req.parent != nil {
-			if err := in.req.parent.mayCall(ctx, in.tx); err != nil {
-				return Reply{}, false, err
-			}
-		}
-		if err := p.newSession(ctx); err != nil {
-			return Reply{}, false, err
-		}
-	}
-	if err := in.noteDropped(ctx); err != nil {
-		return Reply{}, false, err
-	}
-	run, err := p.queueTurn(ctx, in.req.RunID)
-	if err != nil {
-		return Reply{}, false, err
-	}
-	replier := in.replier()
-	replier.queued = p.queued.ID
-	reply, err := replier.tail(ctx, run)
-	if err == nil && in.req.Task != nil {
-		err = in.req.Task.Begin(ctx, in.tx, reply)
-	}
-	if err == nil && in.active != nil {
-		return reply, true, in.meets.endOthers(ctx)
-	}
-	// Only at rest is this all that the owner has to do. Behind another Turn it reads the rows, and is woken by a
-	// ring.
-	reply.begun = &begun{todo: store.Agenda{Session: in.session, LastSeq: reply.After, Turn: &p.queued, Run: &run, Reserved: 1}}
-	if !in.exists {
-		reply.begun.messages = in.fresh
-	}
-	if err == nil && in.req.parent != nil {
-		reply.rings, err = in.req.parent.begun(ctx, in.tx, in.session, p.queued.ID)
-	}
-	return reply, true, err
 }
 
-// prompter shares the request's thread and what has been found out about its branch.
-func (in *intake) prompter() *prompter {
-	return &prompter{thread: in.thread, cfg: in.cfg, tails: in.tails, branch: in.branches.branch, profile: in.profile}
-}
-
-// usersOf are the messages of the user that are not known. Whatever else a client claims
-// to have happened gains no authority: the transcript kept here is the truth.
-func usersOf(messages []agui.Message, known map[string]bool) []agui.Message {
-	var fresh []agui.Message
-	for _, m := range messages {
-		if m.Role == agui.RoleUser && !known[m.ID] {
-			fresh = append(fresh, m)
-		}
+// answerProfile is the profile of a Run that continues a Turn: with the messages and the forwardedProps that the Agent gets
+// with the answers. forwardedProps.command is an answer in the form of some frontends. Kept with the Run it would answer the Turn's next
+// Question as well.
+func (in *intake) answerProfile() []byte {
+	var p Profile
+	if json.Unmarshal(in.profile, &p) != nil {
+		return in.profile
 	}
-	return fresh
+	var props map[string]json.RawMessage
+	_ = json.Unmarshal(in.req.Props, &props) // anything but an object has no members
+	delete(props, "command")
+	if p.Added = in.clientMessages().added(); len(props) > 0 {
+		p.Props = mustJSON(props)
+	}
+	return mustJSON(p)
 }
 
 // idsOf are the ids of messages, for one query that finds which are known.
@@ -376,20 +344,6 @@ func idsOf(messages []agui.Message) []string {
 		ids[i] = m.ID
 	}
 	return ids
-}
-
-// toolAnswers are the tool messages a client added: answers to calls it was left with.
-// A message with the id of one that is known is no answer: clients send the whole history with each request.
-func toolAnswers(messages []agui.Message, known map[string]bool) []approval.Answer {
-	var answers []approval.Answer
-	for _, m := range messages {
-		if m.Role == agui.RoleTool && !known[m.ID] {
-			answers = append(answers, approval.Answer{
-				QuestionID: approval.QuestionOf(m.ToolCallID), Payload: mustJSON(m.Content.String()), MessageID: m.ID, Error: m.Error,
-			})
-		}
-	}
-	return answers
 }
 
 // decodeMessage reads a transcript row.

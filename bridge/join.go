@@ -41,7 +41,7 @@ func (s *Feeds) atRest(ctx context.Context, in store.Scope, r Reply) ([]Item, er
 			events = append(events, endedSentence(broken)...)
 		}
 	} else {
-		history, older, err := s.transcript.newest(ctx, in, r.Session.ID, "")
+		history, older, err := s.transcript.newest(ctx, in, r.Session.ID, until{})
 		if err != nil {
 			return nil, err
 		}
@@ -75,7 +75,7 @@ func (s *Feeds) joinRun(ctx context.Context, in store.Scope, r Reply, run store.
 	if r.Dialect == DialectTDesign {
 		return append([]Item{started}, transientItems(append(stateOf(r.Session), sentences(r.Notes)...))...), nil
 	}
-	history, older, err := s.transcript.newest(ctx, in, r.Session.ID, run.ID)
+	history, older, err := s.transcript.newest(ctx, in, r.Session.ID, until{run: run.ID})
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package bridge
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"aqueduct/agui"
@@ -19,6 +20,9 @@ type prompter struct {
 	cfg    *Config
 	tails  *tails
 	branch *branch
+	begins []agui.Message // the messages that begin the Turn; as they are kept, once it is queued
+	acts   bool
+	added  []addedMessage
 
 	profile []byte
 	queued  store.Turn // by this request
@@ -44,7 +48,7 @@ func (p *prompter) newSession(ctx context.Context) error {
 	now := time.Now()
 	p.session = store.Session{
 		ID: newID(), Tenant: p.req.Principal.Tenant, User: p.req.Principal.User, ExternalID: p.req.ThreadID,
-		AgentID: agent, Title: sessionTitle(p.cfg.Filter, p.fresh), Owner: p.cfg.Replica, CreatedAt: now, UpdatedAt: now,
+		AgentID: agent, Title: sessionTitle(p.cfg.Filter, p.begins), Owner: p.cfg.Replica, CreatedAt: now, UpdatedAt: now,
 	}
 	if p.session.ExternalID == "" {
 		p.session.ExternalID = p.session.ID
@@ -104,7 +108,7 @@ func (p *prompter) queueTurn(ctx context.Context, externalID string) (run store.
 		ID: run.ID, SessionID: p.session.ID, AgentID: agent, Status: store.TurnQueued, CreatedAt: now,
 		Roles:        mustJSON(p.req.Principal.Roles),
 		PromptedBy:   p.promptedBy(),
-		Input:        mustJSON(turnInput{Context: p.req.Context, Props: p.req.Props, Queued: p.active != nil || p.req.Task != nil && p.exists, Task: p.req.Task != nil, ParentSpan: parent}),
+		Input:        mustJSON(turnInput{Context: p.req.Context, Props: p.req.Props, Queued: p.active != nil || p.req.Task != nil && p.exists, Task: p.req.Task != nil, ParentSpan: parent, Acts: p.acts, Added: p.added}),
 		BranchedFrom: p.branch.branchedFrom(),
 		Traced:       true, Traceparent: span.Traceparent(), Tracestate: span.State,
 	}
@@ -118,22 +122,29 @@ func (p *prompter) queueTurn(ctx context.Context, externalID string) (run store.
 	if err := p.branch.begin(ctx, p.tx, p.session.ID, run.ID); err != nil {
 		return run, err
 	}
-	for i := range p.fresh {
-		if p.fresh[i], err = p.insertMessage(ctx, p.fresh[i], run.ID); err != nil {
+	for i := range p.begins {
+		if p.begins[i], err = p.insertMessage(ctx, p.begins[i], run.ID); err != nil {
 			return run, err
 		}
-		if err := p.tx.InsertRecord(ctx, inputRecord(p.session.ID, run.ID, p.fresh[i])); err != nil {
+		if err := p.tx.InsertRecord(ctx, inputRecord(p.session.ID, run.ID, p.begins[i])); err != nil {
 			return run, err
 		}
 	}
 	return run, nil
 }
 
-// sessionTitle is the beginning of what the thread is about.
+// sessionTitle is the beginning of what the thread is about: of the user's first message, else of the first text.
 // The filter is applied before the text is cut: half of a secret would not be recognized.
-func sessionTitle(filter *redact.Filter, fresh []agui.Message) string {
+func sessionTitle(filter *redact.Filter, begins []agui.Message) string {
 	const most = 80
-	title := approval.PlainTitle(filter.Text(fresh[0].Content.String()))
+	first := slices.IndexFunc(begins, func(m agui.Message) bool { return m.Role == agui.RoleUser })
+	if first < 0 {
+		first = slices.IndexFunc(begins, func(m agui.Message) bool { return m.Role == agui.RoleAssistant && m.Content.String() != "" })
+	}
+	if first < 0 {
+		return ""
+	}
+	title := approval.PlainTitle(filter.Text(begins[first].Content.String()))
 	if runes := []rune(title); len(runes) > most {
 		title = string(runes[:most]) + "…"
 	}

@@ -34,6 +34,7 @@ type ChatRequest struct {
 	Traceparent string // as the request brought them; one that is not valid begins a trace of ours
 	Tracestate  string
 	After       int64  // the position of the last event that the client has (Last-Event-ID), 0 for none
+	Again       bool   // it has a Last-Event-ID: the client may have sent it before
 	JoinOnly    bool   // POST /api/agui/connect: nothing is started or settled
 	ParentRunID string // AG-UI's, "" when the client named none
 	OnBusy      string // OnBusyRefuse, OnBusyQueue, or "" for the server's own
@@ -84,6 +85,9 @@ type Profile struct {
 	Tools   []ToolBrief `json:"tools,omitempty"`
 	// Client is what the POST held of the state; of this Run alone.
 	Client *clientState `json:"client,omitempty"`
+	// Added and Props are for the Agent, from a POST that answers. Those of the POST that began the Turn are in its row.
+	Added []addedMessage  `json:"added,omitempty"`
+	Props json.RawMessage `json:"props,omitempty"`
 	// Callback is of a Turn's first Run and holds for all of them.
 	Callback bool `json:"callback,omitempty"`
 }
@@ -139,6 +143,8 @@ type Reply struct {
 	Notes   []agui.Event
 
 	answering bool // the request answered something
+	// Answered are the calls that the request answered and that were no Questions.
+	Answered []AnsweredCall
 	// Access is what the caller may do with the Session, where it is another user's; nil for its own.
 	Access *store.Access
 

@@ -44,10 +44,12 @@ type run struct {
 	n         int    // of them
 	bytes     int    // of all events so far
 	admitted  []agui.Event
+	given     map[string]bool              // messages that RUN_STARTED repeats: their rows were written when they were sent
 	placed    map[string][sha256.Size]byte // messages whose rows have been written before the Run's end, by id; nil for none
 	assistant string                       // id of the newest assistant message of this Run
 	text      *agui.TextMessageStart       // of the text message that is open; nil when none is
 	spoke     bool                         // a text delta was seen
+	amended   bool                         // clients show a message otherwise than it is
 	usage     []agui.TokenUsage
 }
 
@@ -192,6 +194,8 @@ func (r *run) clearBatch() {
 // note remembers what later events of the Run refer to.
 func (r *run) note(ev agui.Event) {
 	switch e := ev.(type) {
+	case *agui.RunStarted:
+		r.noteGiven(e.Input)
 	case *agui.ToolCallStart, *agui.ToolCallResult:
 		r.calls.note(ev)
 	case *agui.TextMessageStart:
@@ -209,6 +213,16 @@ func (r *run) note(ev agui.Event) {
 				r.firstToken(time.Since(r.row.CreatedAt))
 			}
 		}
+	}
+}
+
+func (r *run) noteGiven(input *agui.RunAgentInput) {
+	if input == nil {
+		return
+	}
+	r.given = make(map[string]bool, len(input.Messages))
+	for i := range input.Messages {
+		r.given[input.Messages[i].ID] = true
 	}
 }
 
@@ -264,8 +278,11 @@ func (r *run) transcript(now time.Time) []store.Move {
 	messages := r.fold.New()
 	moves := make([]store.Move, 0, len(messages))
 	for _, m := range messages {
-		if m.Role == agui.RoleUser {
-			continue // its row was written when it was sent or appended; RUN_STARTED repeats it
+		if m.Role == agui.RoleUser || r.given[m.ID] {
+			continue // its row was written when it was sent or appended
+		}
+		if m.Role == agui.RoleAssistant && m.Content.Absent && len(m.ToolCalls) == 0 && m.EncryptedValue == "" {
+			continue // its calls are another message's now
 		}
 		if r.placed != nil {
 			sum := sha256.Sum256(m.AppendJSON(nil))

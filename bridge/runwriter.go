@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -58,6 +59,9 @@ func (w *runWriter) open(row store.Run, firstSeq int64) error {
 	r.threadID, r.filter, r.calls = w.log.row.ExternalID, w.cfg.Filter, &w.calls
 	r.eventBytes, r.firstToken = w.cfg.Limits.EventBytes, w.cfg.Meter.FirstToken
 	r.session = w.log.row
+	r.state.warn = func(keys []string) {
+		w.cfg.Logger.Warn("an agent's state is too large to keep", slog.String("session_id", w.log.id), slog.String("agent", w.row.AgentID), slog.Any("keys", keys))
+	}
 	r.spilled = func(e store.ContextEntry) { // it counts for the thread like the log
 		w.due = append(w.due, store.InsertContext{Entry: e})
 		w.log.count(len(e.Data))
@@ -117,24 +121,27 @@ func (w *runWriter) emitUpstream(ctx context.Context, ev agui.Event) error {
 	if w.calls.repeats(ev) {
 		return nil
 	}
-	if err := w.restoreActivity(ctx, ev); err != nil {
+	if err := w.earlier().restore(ctx, ev); err != nil {
 		return err
 	}
 	return w.speech.each(ev, w.run.emitUpstream)
 }
 
-// restoreActivity makes the activity that a delta changes known to the open Run.
-func (w *runWriter) restoreActivity(ctx context.Context, ev agui.Event) error {
-	id, lacks := w.run.activities.lacks(ev)
-	if !lacks {
-		return nil
-	}
-	past, err := w.pasts.of(ctx, w.log.id, w.cfg.Limits.Transcript)
-	if err != nil {
+// amend shows that a message has changed: one of this Run, or of an earlier Run of the Turn. Their transcripts are written;
+// the row keeps its place. A client that knows no message_changed gets all messages at the Run's end (Feed.amended).
+func (w *runWriter) amend(ctx context.Context, a agui.Amendment) error {
+	if err := w.earlier().message(ctx, a.MessageID); err != nil {
 		return err
 	}
-	w.run.activities.restore(id, past)
-	return nil
+	if _, ok := w.run.fold.Message(a.MessageID); !ok && a.Role == "" {
+		return nil
+	}
+	return w.run.emit(&agui.Custom{Name: messageAmended, Value: mustJSON(a)})
+}
+
+// earlier is what earlier Runs have shown, for the open one.
+func (w *runWriter) earlier() earlier {
+	return earlier{pasts: w.pasts, sessionID: w.log.id, turnID: w.row.ID, limit: w.cfg.Limits.Transcript, run: w.run}
 }
 
 // flush hands what was emitted to the log, without waiting for the commit. Without anything to log it lets the upstream
@@ -241,6 +248,11 @@ func (w *runWriter) end(ctx context.Context, e ending) (lost bool, err error) {
 			return false, err
 		}
 	}
+	if r.amended {
+		if err := r.emit(&agui.Custom{Name: messagesAmended, Value: json.RawMessage("{}")}); err != nil {
+			return false, err
+		}
+	}
 	if err := r.emit(r.terminal(e)); err != nil {
 		return false, err
 	}
@@ -327,7 +339,7 @@ func (w *runWriter) replay(ctx context.Context) error {
 			var ev agui.Event
 			if ev, bad = agui.Decode(event); bad == nil {
 				// As when it was written: an activity of an earlier Run has to be known before a delta of it applies.
-				bad = w.restoreActivity(ctx, ev)
+				bad = w.earlier().restore(ctx, ev)
 			}
 			if bad == nil {
 				bad = w.run.replayed(ev)

@@ -146,7 +146,8 @@ func New(cfg Config) *Sessions {
 		store: cfg.Store, policy: cfg.Policy, hash: cfg.Hash, bell: cfg.Bell, notices: cfg.Notices, approvals: s.approvals, logger: cfg.Logger,
 	}
 	s.cancels = &Cancels{
-		store: cfg.Store, bell: cfg.Bell, grace: cfg.Limits.LeaveGrace, logger: cfg.Logger, start: s.outlive, leaving: make(map[string]bool),
+		agents: cfg.Agents,
+		store:  cfg.Store, bell: cfg.Bell, grace: cfg.Limits.LeaveGrace, logger: cfg.Logger, start: s.outlive, leaving: make(map[string]bool),
 	}
 	s.appends = &Appends{store: cfg.Store, bell: cfg.Bell, filter: cfg.Filter, quota: s.quota, limits: s.cfg.Limits}
 	s.threads = &Threads{

@@ -69,13 +69,22 @@ func nextRun(last store.Run, externalID string, post *posted) store.Run {
 	return run
 }
 
-// mergeProfile lets an answer that declares no tools keep those declared before.
+// mergeProfile lets an answer keep what was declared before and what it does not name itself: tools, and the
+// messages and forwardedProps for the Agent.
 func mergeProfile(last, now []byte) []byte {
 	var before, after Profile
-	if json.Unmarshal(now, &after) != nil || len(after.Tools) > 0 || json.Unmarshal(last, &before) != nil {
+	if json.Unmarshal(now, &after) != nil || json.Unmarshal(last, &before) != nil {
 		return now
 	}
-	after.Tools = before.Tools
+	if len(after.Tools) == 0 {
+		after.Tools = before.Tools
+	}
+	if len(after.Added) == 0 {
+		after.Added = before.Added
+	}
+	if len(after.Props) == 0 {
+		after.Props = before.Props
+	}
 	return mustJSON(after)
 }
 

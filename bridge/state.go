@@ -26,11 +26,16 @@ const (
 
 // notApplied is the value of the CUSTOM event state_not_applied.
 type notApplied struct {
-	Source  string   `json:"source"`
-	Code    string   `json:"code"`
-	Message string   `json:"message"`
-	Keys    []string `json:"keys,omitempty"` // that were not taken; none: the whole change was not
+	Source  string `json:"source"`
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	// Keys of a client were not taken. Those of an agent are too large; nothing of its change was taken. None: the whole
+	// change was not.
+	Keys []string `json:"keys,omitempty"`
 }
+
+// namedKeys is how many keys a sentence names.
+const namedKeys = 4
 
 func (n notApplied) event() agui.Event {
 	return &agui.Custom{Name: stateNotApplied, Value: mustJSON(n)}
@@ -42,10 +47,11 @@ func (n notApplied) event() agui.Event {
 // end the whole stream for it.
 type runState struct {
 	doc     *agui.StateDoc
-	first   bool         // the Run is the thread's first: there is no earlier state that a reader could lack
-	shown   bool         // a state event of this Run is out
-	refused bool         // the last change was not taken, and the whole state was shown since
-	changes stateChanges // of this Run
+	first   bool                // the Run is the thread's first: there is no earlier state that a reader could lack
+	shown   bool                // a state event of this Run is out
+	refused bool                // the last change was not taken, and the whole state was shown since
+	warn    func(keys []string) // of a change that was too large, and of its keys; may be nil
+	changes stateChanges        // of this Run
 }
 
 // on is an Agent's state event as it goes out. The first state event of a Run is a snapshot: readers begin with a Run,
@@ -54,20 +60,28 @@ type runState struct {
 func (s *runState) on(ev agui.Event) (out []agui.Event) {
 	switch e := ev.(type) {
 	case *agui.StateSnapshot:
+		e.Snapshot = agui.WithoutTranscript(e.Snapshot)
 		whole, err := s.replace(e)
 		if err != nil {
-			return s.refuse(err)
+			return s.refuse(err, agui.TooLargeKeys(e.Snapshot))
 		}
 		ev = whole
 	case *agui.StateDelta:
+		if e.Delta = s.doc.PatchWithoutTranscript(e.Delta); e.Delta == nil {
+			return nil
+		}
 		first := !s.shown && isEmptyObject(s.doc.JSON()) && s.first
 		if !s.shown && !first {
 			out = append(out, s.snapshot())
 		}
-		if err := s.patch(e); err != nil {
-			return append(out, s.refuse(err)...)
+		whole, err := s.patch(e)
+		if err != nil {
+			keys, _ := agui.PatchedKeys(e.Delta)
+			return append(out, s.refuse(err, keys)...)
 		}
-		if first { // a snapshot of its own before this would show nothing
+		// A snapshot of its own before the first would show nothing. A patch may make the state null; readers get {}, as for a
+		// snapshot that is null.
+		if first || whole && isEmptyObject(s.doc.JSON()) {
 			ev = &agui.StateSnapshot{Sub: e.Sub, Snapshot: s.json()}
 		}
 	}
@@ -84,7 +98,8 @@ func (s *runState) replayed(ev agui.Event) error {
 		return err
 	case *agui.StateDelta:
 		s.shown = true
-		return s.patch(e)
+		_, err := s.patch(e)
+		return err
 	}
 	return nil
 }
@@ -115,7 +130,8 @@ func (s *runState) replace(e *agui.StateSnapshot) (agui.Event, error) {
 
 // The values from before are taken key by key, since copying the whole document for each delta would cost as much as
 // the state is large.
-func (s *runState) patch(e *agui.StateDelta) error {
+// whole reports that the patch names the whole document.
+func (s *runState) patch(e *agui.StateDelta) (whole bool, err error) {
 	keys, whole := agui.PatchedKeys(e.Delta)
 	if whole {
 		before, err := agui.NewStateDoc(s.doc.JSON())
@@ -125,28 +141,34 @@ func (s *runState) patch(e *agui.StateDelta) error {
 		if err == nil {
 			s.changes.between(before, s.doc)
 		}
-		return err
+		return true, err
 	}
 	before := make([]json.RawMessage, len(keys))
 	for i, key := range keys {
 		before[i] = s.doc.Key(key)
 	}
 	if err := s.doc.Patch(e.Delta); err != nil {
-		return err
+		return false, err
 	}
 	for i, key := range keys {
 		s.changes.note(key, before[i], s.doc.Key(key))
 	}
-	return nil
+	return false, nil
 }
 
 // refuse warns of an Agent's change that was not taken, and shows the state as it is. Until the next change that applies,
 // further warnings come without it: an Agent that sends nothing but wrong patches must not have us repeat a large state
-// for each.
-func (s *runState) refuse(cause error) []agui.Event {
+// for each. keys are those that the change would have made too large.
+func (s *runState) refuse(cause error, keys []string) []agui.Event {
 	warning := notApplied{Source: stateOfAgent, Code: CodeStateInvalid, Message: "The agent changed its state in a way that does not apply."}
 	if errors.Is(cause, agui.ErrStateTooLarge) {
 		warning.Code, warning.Message = CodeStateTooLarge, "The agent's state is too large to keep."
+		if warning.Keys = keys[:min(len(keys), maxChangedKeys)]; len(keys) > 0 {
+			warning.Message = "The agent's state would be larger than 256 KiB with what it put under " + strings.Join(keys[:min(len(keys), namedKeys)], ", ") + "."
+		}
+		if s.warn != nil {
+			s.warn(warning.Keys)
+		}
 	}
 	if s.refused {
 		return []agui.Event{warning.event()}

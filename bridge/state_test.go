@@ -117,6 +117,19 @@ func TestEveryRunsFirstStateEventIsASnapshot(t *testing.T) {
 	}
 }
 
+// TestAPatchThatMakesTheStateNull: the state is {} then, here and at every client, so that the next patch applies at both.
+func TestAPatchThatMakesTheStateNull(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, says(map[string][]bridge.Output{
+		"one": {set("a", "1"), stated(`[{"op":"replace","path":"","value":null}]`), set("b", "2")},
+	}))
+	p := openTab(h, "t1")
+	events := strings.Join(p.send("one"), "\n")
+	if !strings.Contains(events, `"snapshot":{}`) || strings.Contains(events, `"value":null`) || p.state != `{"b":2}` || h.kept("t1") != p.state {
+		t.Fatalf("the client has %s, kept is %s: %s", p.state, h.kept("t1"), events)
+	}
+}
+
 // So it is in Runs that nobody posted, and in a Run that a restart cut in two.
 func TestFurtherAndRestartedRunsBeginTheStateWithASnapshot(t *testing.T) {
 	t.Parallel()

@@ -16,7 +16,7 @@ import (
 // an Agent, has changed it since. Taking it whole would undo those changes; ignoring it would lose the client's own.
 // So it is merged by top-level keys, against what the client can have seen.
 type stateBase struct {
-	store     store.Store
+	store     store.Reader
 	sessionID string
 	state     *runState
 	client    *clientState // nil when the client has no state
@@ -63,16 +63,9 @@ func (b stateBase) merge(ctx context.Context, theirs *agui.StateDoc) ([]agui.Eve
 	if !theirs.IsObject() || !b.state.doc.IsObject() {
 		return b.replace(theirs)
 	}
-	seen, err := b.seen(ctx)
+	changed, err := b.changed(ctx, theirs)
 	if err != nil {
 		return nil, err
-	}
-	var changed []string
-	for _, key := range theirs.Keys() {
-		h := valueHash(theirs.Key(key))
-		if !reservedKey(key) && h != valueHash(b.state.doc.Key(key)) && !seen.unchanged(key, h) {
-			changed = append(changed, key)
-		}
 	}
 	before := b.state.doc.Copy()
 	left := b.state.doc.Take(theirs, changed)
@@ -84,6 +77,21 @@ func (b stateBase) merge(ctx context.Context, theirs *agui.StateDoc) ([]agui.Eve
 		Source: stateOfClient, Code: CodeStateTooLarge, Keys: left[:min(len(left), maxChangedKeys)],
 		Message: "With these keys of the client the state would be too large to keep.",
 	}.event()}, nil
+}
+
+// changed are the keys that the client changed.
+func (b stateBase) changed(ctx context.Context, theirs *agui.StateDoc) (changed []string, err error) {
+	seen, err := b.seen(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range theirs.Keys() {
+		h := valueHash(theirs.Key(key))
+		if !reservedKey(key) && h != valueHash(b.state.doc.Key(key)) && !seen.unchanged(key, h) {
+			changed = append(changed, key)
+		}
+	}
+	return changed, nil
 }
 
 // replace is merge where one of the two states has no keys: the client's is taken whole, unless keys of ours or of an

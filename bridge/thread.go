@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -25,6 +26,8 @@ type thread struct {
 	active  *store.Turn     // the Turn under way
 	known   map[string]bool // ids of the request's messages that the transcript has
 	fresh   []agui.Message  // messages of the user that are new
+	seed    []agui.Message  // the history that begins a new thread
+	pairs   map[string]bool // calls that the client made itself, by id
 	dropped []agui.Message  // what a client wrote in the names of others, which is not taken
 	notes   []agui.Event    // for the client's response alone, beside the log
 }
@@ -62,6 +65,11 @@ func (th *thread) find(ctx context.Context) error {
 				return err
 			}
 		}
+		if id == "" && th.req.ThreadID == "" {
+			if id, err = th.sessionOf(ctx, a.QuestionID); err != nil {
+				return err
+			}
+		}
 	}
 	if id == "" && th.req.ThreadID == "" && th.req.After > 0 {
 		var err error
@@ -75,6 +83,26 @@ func (th *thread) find(ctx context.Context) error {
 	session, err := th.tx.LockSession(ctx, th.scope(), id)
 	th.session, th.exists = session, err == nil
 	return err
+}
+
+// agentID is the Agent that the request is for, where no branch names another.
+func (th *thread) agentID(agents *Directory) string {
+	return cmp.Or(th.req.AgentID, th.session.AgentID, agents.Default(th.req.Principal.Tenant))
+}
+
+// toolAnswers are the tool messages a client added: answers to calls it was left with.
+// A message with the id of one that is known is no answer: clients send the whole history with each request. Neither is
+// the result of a call that the client made itself.
+func (th *thread) toolAnswers() []approval.Answer {
+	var answers []approval.Answer
+	for _, m := range th.req.Messages {
+		if m.Role == agui.RoleTool && !th.known[m.ID] && !th.pairs[m.ToolCallID] {
+			answers = append(answers, approval.Answer{
+				QuestionID: approval.QuestionOf(m.ToolCallID), Payload: mustJSON(m.Content.String()), MessageID: m.ID, Error: m.Error,
+			})
+		}
+	}
+	return answers
 }
 
 // sharedSession finds a Session of others that the caller has access to; "" when there is none.
@@ -104,6 +132,24 @@ func (th *thread) posted(ctx context.Context, who store.Scope) (string, error) {
 		}
 		if slices.ContainsFunc(runs, func(r store.Run) bool { return bytes.Equal(r.BodyHash, th.req.BodyHash) }) {
 			return s.ID, nil
+		}
+	}
+	return "", err
+}
+
+// sessionOf finds a thread of the caller's by a call that it left open, among those that were used last. It is for an answer
+// that names no thread.
+func (th *thread) sessionOf(ctx context.Context, callID string) (string, error) {
+	sessions, err := th.tx.Sessions(ctx, store.As(th.req.Principal), store.Page{Limit: postedLooks})
+	for _, s := range sessions {
+		said, err := saidSince(ctx, th.tx, s.ID)
+		if err != nil {
+			return "", err
+		}
+		for _, m := range said {
+			if slices.ContainsFunc(m.ToolCalls, func(c agui.ToolCall) bool { return c.ID == callID }) {
+				return s.ID, nil
+			}
 		}
 	}
 	return "", err

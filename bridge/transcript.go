@@ -26,7 +26,7 @@ type Transcript struct {
 // messages that began that Run. The events name what is left out: a MESSAGES_SNAPSHOT replaces what a client has, so a
 // second one cannot carry the rest.
 // The newest go in first, until the frame is full: what a client needs to go on is at the end.
-func (t *Transcript) newest(ctx context.Context, in store.Scope, sessionID, beforeRun string) ([]agui.Message, []agui.Event, error) {
+func (t *Transcript) newest(ctx context.Context, in store.Scope, sessionID string, end until) ([]agui.Message, []agui.Event, error) {
 	h := &snapshot{shown: t.shown}
 	page := store.Page{Limit: historyLimit, MaxBytes: snapshotBytes}
 	for more := true; more; {
@@ -36,7 +36,7 @@ func (t *Transcript) newest(ctx context.Context, in store.Scope, sessionID, befo
 		}
 		for i := len(rows) - 1; i >= 0 && more; i-- {
 			row := rows[i]
-			if beforeRun != "" && (row.RunID > beforeRun || row.Output && row.RunID == beforeRun) {
+			if !end.has(&row) {
 				continue
 			}
 			if more, err = h.add(row); err != nil {

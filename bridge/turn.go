@@ -24,6 +24,8 @@ type turnInput struct {
 	Unprompted  bool            `json:"unprompted,omitempty"`  // the Agent spoke by itself
 	Task        bool            `json:"task,omitempty"`        // its id is from before it was begun (TaskStart)
 	ParentSpan  string          `json:"parent_span,omitempty"` // that the Turn's span is a child of
+	Acts        bool            `json:"acts,omitempty"`        // no message began it
+	Added       []addedMessage  `json:"added,omitempty"`       // messages of the client for this Turn alone
 }
 
 // turn drives one Turn: it takes what its upstream sends, and what others wrote for it, and has its parts act. Only the
@@ -274,7 +276,7 @@ func (t *turn) takeOne(ctx context.Context, o Output) error {
 		}
 		return t.ended(ctx, o.End)
 	case o.Amended != nil:
-		return t.writer.run.amend(*o.Amended)
+		return t.writer.amend(ctx, *o.Amended)
 	case o.Event != nil:
 		return t.writer.emitUpstream(ctx, o.Event)
 	}

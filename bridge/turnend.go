@@ -231,7 +231,7 @@ func (t *turn) obey(ctx context.Context, c store.Command) error {
 func (t *turn) lastWords(ctx context.Context, b batch) bool {
 	for _, o := range b.outputs {
 		t.upstream.advance(o)
-		if o.Amended != nil && t.writer.run.amend(*o.Amended) != nil {
+		if o.Amended != nil && t.writer.amend(ctx, *o.Amended) != nil {
 			return true
 		}
 		if o.Event != nil && t.writer.emitUpstream(ctx, o.Event) != nil {

@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"time"
 
@@ -107,6 +108,7 @@ func (t *turnTrace) ended(seq int64, e ending, usage json.RawMessage, now time.T
 	default:
 		// What is left is FAILED, and no Turn fails without a failure.
 		end.Message = e.failure.Message
+		end.Frame, _ = errors.AsType[*trace.FrameError](e.failure)
 	}
 	total, paused := t.times(now)
 	end.DurationMS, end.PausedMS = total.Milliseconds(), paused.Milliseconds()

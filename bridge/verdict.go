@@ -1,12 +1,18 @@
 package bridge
 
+import (
+	"slices"
+
+	"aqueduct/agui"
+)
+
 // verdict is the row of the table a request falls under.
 type verdict int
 
 const (
 	takeJoin    verdict = iota // nothing new, or only what is settled already
-	takeAnswer                 // names an open Question
-	takePrompt                 // a new message, and no response tails what is under way, or it may queue
+	takeAnswer                 // names an open Question, or beside one an open call
+	takePrompt                 // a new message, and no response tails what is under way, or it may queue; a Turn without a message
 	refuseBusy                 // a new message while a Turn runs that a response tails
 	refuseEmpty                // nothing usable
 )
@@ -19,6 +25,14 @@ func (in *intake) queues() bool {
 	}
 	return mode == OnBusyQueue && in.branches.branch == nil && in.meets.under.queued < maxQueued
 }
+
+// empty reports whether all new messages are empty, so that no Agent is sent them, and the body has no forwarded props
+// either.
+func (in *intake) empty() bool {
+	return len(in.fresh) > 0 && isEmptyJSON(in.req.Props) && !slices.ContainsFunc(in.fresh, hasContent)
+}
+
+func hasContent(m agui.Message) bool { return !m.Content.Blank() || len(m.ToolCalls) > 0 }
 
 // The cases are in order of precedence. Nothing else of the request is looked at: what they test was found before
 // (load, branches, meets).
@@ -33,6 +47,14 @@ func (in *intake) verdict() verdict {
 		return refuseEmpty
 	case len(in.answers.given) > 0:
 		return takeAnswer
+	case in.answers.calls.begins():
+		return takePrompt
+	case len(in.answers.calls.taken) > 0:
+		return takeAnswer
+	case in.empty() && len(in.req.Answers) > 0 && in.exists:
+		return takeJoin
+	case in.empty():
+		return refuseEmpty
 	case len(in.req.Answers) > 0 && in.exists && (len(in.fresh) == 0 || in.active != nil || in.req.Dialect == DialectTDesign):
 		return takeJoin // settled or unknown Questions: named in the notes
 	case starts && in.active != nil && in.req.Task != nil:

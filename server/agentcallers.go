@@ -63,7 +63,7 @@ func (a agentCallers) turn(c echo.Context, token string) (store.Turn, error) {
 func agentProblem(err error) error {
 	switch {
 	case errors.Is(err, bridge.ErrRunToken):
-		return problem.Refuse(problem.Unauthorized, "")
+		return problem.RefuseAgent()
 	case errors.Is(err, bridge.ErrForeignRun):
 		return problem.Refuse(problem.ForeignRun, "")
 	case errors.Is(err, tools.ErrTooManyQuestions):
@@ -84,12 +84,12 @@ func hasRunToken(c echo.Context) bool {
 func runToken(c echo.Context) (string, error) {
 	given := c.Request().Header.Values("Authorization")
 	if len(given) != 1 {
-		return "", problem.Refuse(problem.Unauthorized, "")
+		return "", problem.RefuseAgent()
 	}
 	scheme, token, _ := strings.Cut(given[0], " ")
 	token = strings.TrimSpace(token)
 	if !strings.EqualFold(scheme, "Bearer") || !bridge.IsRunToken(token) {
-		return "", problem.Refuse(problem.Unauthorized, "")
+		return "", problem.RefuseAgent()
 	}
 	return token, nil
 }

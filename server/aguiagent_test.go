@@ -22,6 +22,7 @@ type aguiPeer struct {
 	mu     sync.Mutex
 	calls  []aguiInput
 	tokens []string // the run token of each call
+	bodies []string
 }
 
 // aguiInput is a RunAgentInput as a peer reads it.
@@ -61,7 +62,7 @@ func (p *aguiPeer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.t.Error(err)
 	}
 	p.mu.Lock()
-	p.calls, p.tokens = append(p.calls, in), append(p.tokens, r.Header.Get("x-aqueduct-run-token"))
+	p.calls, p.tokens, p.bodies = append(p.calls, in), append(p.tokens, r.Header.Get("x-aqueduct-run-token")), append(p.bodies, string(body))
 	n := len(p.calls)
 	p.mu.Unlock()
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -87,12 +88,19 @@ func (p *aguiPeer) call(n int) aguiInput {
 // withAGUIPeer is a server with such an agent as its first.
 func withAGUIPeer(t *testing.T, open func(testing.TB) (store.Store, error), script func(call int, in aguiInput) string) (*env, *aguiPeer) {
 	t.Helper()
+	return withAGUIPeerAs(t, open, func(*httpagent.Config) {}, script)
+}
+
+// withAGUIPeerAs is withAGUIPeer with settings of the agent.
+func withAGUIPeerAs(t *testing.T, open func(testing.TB) (store.Store, error), set func(*httpagent.Config), script func(call int, in aguiInput) string) (*env, *aguiPeer) {
+	t.Helper()
 	peer := &aguiPeer{t: t, script: script}
 	web := httptest.NewServer(peer)
 	t.Cleanup(web.Close)
 	h := newEnvWith(t, saysN(1), plan{open: open})
 	cfg := atHome(t)
 	cfg.ID, cfg.URL, cfg.Protocol = "peer", web.URL+"/agent", httpagent.ProtocolAGUI
+	set(&cfg)
 	agent := httpagent.New(cfg)
 	h.agents.Add("peer", agent)
 	h.agents.SetDefault("peer")

@@ -115,3 +115,38 @@ func TestAGUIAgentCallIDsAgain(t *testing.T) {
 		}
 	})
 }
+
+// TestAGUIAgentPageCallsOfOneID: two calls of the page's tool that the agent gave one id are two questions, in chunks too, and
+// the agent gets both results under that id, in their order.
+func TestAGUIAgentPageCallsOfOneID(t *testing.T) {
+	for name, calls := range map[string]string{
+		"events": toolCalled("call_0", "a1", "show_map", oslo) + toolCalled("call_0", "a1", "show_map", bergen),
+		"chunks": `{"type":"TOOL_CALL_CHUNK","toolCallId":"call_0","toolCallName":"show_map","parentMessageId":"a1","delta":"{\"city\":\"Oslo\"}"}
+{"type":"TOOL_CALL_CHUNK","toolCallId":"call_0","toolCallName":"show_map","parentMessageId":"a1","delta":"{\"city\":\"Bergen\"}"}`,
+		"a snapshot": snapshotOf(asst("a1", "", "call_0", "show_map", oslo, "call_0", "show_map", bergen)),
+	} {
+		onBothDatabases(t, func(t *testing.T, db database) {
+			h, peer := withAGUIPeer(t, db.open, func(call int, _ aguiInput) string {
+				if call > 1 {
+					return aguiBegin + aguiEnd
+				}
+				return aguiBegin + calls + aguiEnd
+			})
+			body := strings.Replace(inputBody("T", "R1", "hi"), `"tools":[]`, `"tools":[{"name":"show_map","description":"d","parameters":{"type":"object"}}]`, 1)
+			first := h.open(h.request("POST", "/api/agui/chat", body)).rest()
+			_, list, _ := strings.Cut(typed(first, "RUN_FINISHED").data, `"pendingToolCallIds":["`)
+			list, _, _ = strings.Cut(list, `"]`)
+			pending := strings.Split(list, `","`)
+			if len(pending) != 2 || pending[0] == pending[1] {
+				t.Fatalf("%s: the run waits for %v", name, pending)
+			}
+			h.open(h.request("POST", "/api/agui/chat", `{"threadId":"T","runId":"R2","protocolVersion":"1.0","messages":[`+
+				reslt("x1", pending[0], "north")+","+reslt("x2", pending[1], "west")+"]}")).rest()
+			sent := peer.call(2).Messages
+			want := "assistant a1 [call_0 show_map " + oslo + "] [call_0 show_map " + bergen + "]\ntool x1 \"north\" of call_0\ntool x2 \"west\" of call_0"
+			if got := strings.Join(remembered(sent[1:], true), "\n"); got != want {
+				t.Errorf("%s: the agent is sent\n%s", name, got)
+			}
+		})
+	}
+}

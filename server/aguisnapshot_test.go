@@ -90,7 +90,7 @@ func TestAGUIAgentSnapshotRewrites(t *testing.T) {
 		})
 		first := h.chat("T", "R1", "hi")
 		want := "RUN_STARTED TEXT_MESSAGE_START TEXT_MESSAGE_CONTENT TEXT_MESSAGE_END TEXT_MESSAGE_START TEXT_MESSAGE_CONTENT TEXT_MESSAGE_END " +
-			"CUSTOM TEXT_MESSAGE_START TEXT_MESSAGE_CONTENT TEXT_MESSAGE_END CUSTOM RUN_FINISHED"
+			"CUSTOM TEXT_MESSAGE_START TEXT_MESSAGE_CONTENT TEXT_MESSAGE_END CUSTOM MESSAGES_SNAPSHOT CUSTOM RUN_FINISHED"
 		if got := types(first); got != want {
 			t.Fatalf("the run is %s", got)
 		}
@@ -99,7 +99,7 @@ func TestAGUIAgentSnapshotRewrites(t *testing.T) {
 		if said.field("name") != "message_changed" || !strings.Contains(said.data, `{"messageId":"`+id+`","content":"I may not say that."}`) {
 			t.Errorf("the change is told as %s", said.data)
 		}
-		if forged := first[len(first)-2].data; !strings.Contains(forged, `"name":"agent.message_changed"`) {
+		if forged := first[len(first)-4].data; !strings.Contains(forged, `"name":"agent.message_changed"`) {
 			t.Errorf("the agent's own event is %s", forged)
 		}
 		h.chat("T", "R2", "and?")

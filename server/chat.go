@@ -77,7 +77,7 @@ func (h *chat) read(c echo.Context) (*chatInput, error) {
 		return a, err
 	}
 	last := c.Request().Header.Get("Last-Event-ID")
-	a.again = last != ""
+	a.req.Again = last != ""
 	a.req.After, err = positionIn(last)
 	return a, err
 }
@@ -139,16 +139,16 @@ func (h *chat) stream(c echo.Context, a *chatInput) error {
 	header := c.Response().Header()
 	setID(header, headerThread, reply.Session.ExternalID)
 	setID(header, headerRun, cmp.Or(reply.Run.ExternalID, reply.RunID))
-	// on_leave=cancel is for pages without a reconnect: their Run ends with the client that started it. A client that
-	// was cut because it read too slowly counts as gone as well; one that was cut by a shutdown does not, since it
-	// will come back.
+	// on_leave=cancel is for pages without a reconnect: their Run ends with the client that started it. It is a setting of
+	// agents too. A client that was cut because it read too slowly counts as gone as well; one that was cut by a shutdown
+	// does not, since it will come back.
 	d := dialectFor(a.req.Dialect, reply.Session.State, reply.CallNames)
 	if reply.Sent > 0 {
 		d = &continued{Dialect: d, after: reply.Sent}
 	}
 	return h.out.serve(c, feed, d, false, func(how outcome) {
-		if a.query.OnLeave == "cancel" && reply.Run.ID != "" && (how == outcomeLeft || how == outcomeSlow) {
-			h.sessions.Cancels().Left(reply.Session.ID, reply.Run.TurnID)
+		if reply.Run.ID != "" && (how == outcomeLeft || how == outcomeSlow) {
+			h.sessions.Cancels().Left(reply.Session, reply.Run.TurnID, a.query.OnLeave == "cancel")
 		}
 	})
 }
@@ -157,7 +157,7 @@ func (h *chat) stream(c echo.Context, a *chatInput) error {
 // one is continued, and is not counted as a prompt or an answer.
 func (h *chat) take(c echo.Context, a *chatInput) (bridge.Reply, error) {
 	ctx := c.Request().Context()
-	if a.again {
+	if a.req.Again {
 		if reply, resumed, err := h.sessions.Resume(ctx, a.req); resumed || err != nil {
 			return reply, err
 		}
@@ -172,7 +172,7 @@ func (h *chat) take(c echo.Context, a *chatInput) (bridge.Reply, error) {
 // stream and before the engine: what is counted is then also taken, unless the engine refuses it.
 func (h *chat) mayTake(c echo.Context, a *chatInput) error {
 	switch {
-	case a.answers:
+	case a.answers && !a.acts():
 		return h.in.MayDecide(c, a.req.Principal)
 	case a.req.JoinOnly || len(a.req.Messages) == 0:
 		return nil

@@ -42,8 +42,6 @@ type chatInput struct {
 	query chatQuery
 	// answers: the body answers a question; such a body never gets an HTTP error.
 	answers bool
-	// again: it has the header Last-Event-ID, so the client may have sent it before.
-	again bool
 }
 
 // bodyKind distinguishes the bodies: it has the members that only one of them has. The members are kept raw: their
@@ -194,6 +192,7 @@ func (a *chatInput) readTDesign(body []byte) error {
 		}
 		a.req.Messages = []agui.Message{{ID: uuid.NewString(), Role: agui.RoleUser, Content: content}}
 	}
+	a.req.Tools = page.Tools
 	if page.Answer != nil {
 		a.req.Answers, a.answers = []approval.Answer{pageAnswer(page.Answer)}, true
 	}
@@ -229,6 +228,12 @@ func optionOf(result json.RawMessage) string {
 	// A member of another type leaves the others readable: what is found counts.
 	_ = strictjson.Unmarshal(result, &body)
 	return cmp.Or(body.OptionID, body.OptionID2, body.Choice, body.Outcome.OptionID)
+}
+
+// acts reports whether the body may be a button of a page, whose call the client made itself and put last into its history
+// with its result. Of the body alone this is no more than a guess; it decides as what the request is counted.
+func (a *chatInput) acts() bool {
+	return len(a.req.Answers) == 0 && len(a.req.Props) > len(`{}`) && endsWithToolMessage(a.req.Messages)
 }
 
 // A history that ends with a tool's result is an answer: the client ran the tool and waits for the agent to go on. A

@@ -22,6 +22,7 @@ type fakeControl struct {
 	result    bridge.SandboxResult
 	inventory bridge.Inventory
 	settings  bridge.Settings
+	away      error // of Ready
 	asked     []string
 }
 
@@ -45,6 +46,8 @@ func (f *fakeControl) Inventory(_ context.Context, proxyID string) (bridge.Inven
 func (f *fakeControl) Prune(_ context.Context, proxyID string, dryRun bool) (bridge.SandboxResult, error) {
 	return f.result, f.note("prune %s %t", proxyID, dryRun)
 }
+
+func (f *fakeControl) Ready(context.Context, string, bridge.Control) error { return f.away }
 
 func (f *fakeControl) Linked(proxyID string) (bool, int) { return proxyID == "p1", 2 }
 
@@ -289,6 +292,24 @@ func (h *env) asksSoon() string {
 		if len(rows) > 0 {
 			return rows[0].ID
 		}
+	}
+}
+
+// TestModeAsksItsProxyBeforeAPerson: a mode that cannot be set now is refused at once, without a question.
+func TestModeAsksItsProxyBeforeAPerson(t *testing.T) {
+	t.Parallel()
+	h, f, _ := steered(t)
+	for code, status := range map[string]int{bridge.ControlOffline: 503, bridge.ControlNotOffered: 422, bridge.ControlNoAgent: 409} {
+		f.away = &fault.Error{Code: code}
+		for _, body := range []string{`{"action":"set_mode","mode_id":"yolo"}`, `{"action":"set_config_option","config_id":"mode","value":"full"}`} {
+			if p := isProblem(t, h.do("POST", "/api/threads/T/control", body), status); p["code"] != code {
+				t.Errorf("%s: %v", body, p)
+			}
+		}
+	}
+	rows, err := h.store.Approvals(t.Context(), store.System(), store.ApprovalFilter{}, store.Page{})
+	if err != nil || len(rows) != 0 || len(f.asked) != 0 {
+		t.Errorf("asked: %d persons, the agent %v (%v)", len(rows), f.asked, err)
 	}
 }
 

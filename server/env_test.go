@@ -86,6 +86,7 @@ type plan struct {
 	blobs       blob.Store   // nil: rows hold all
 	agentURL    string       // where agents reach it
 	entryBytes  int64        // of one user's context entries
+	log         *slog.Logger // of the edge; nil discards it
 	name        string       // of the replica; "" is "test". One of the same name on the same rows fences it
 }
 
@@ -137,7 +138,7 @@ func newEnvWith(t testing.TB, script script, p plan) *env {
 		Store: st, Broker: cmp.Or(p.broker, storetest.Broker()), Name: cmp.Or(p.name, "test"), Logger: logger, Auth: p.auth, Agents: h.agents, Metrics: h.metrics, Meter: h.meter(),
 		AgentURL: p.agentURL, Blobs: p.blobs, ContextBytes: p.entryBytes, Registered: atHome(t), Secrets: p.secrets, Policy: h.rules, PublicURL: p.public, Limits: p.bridge, QueueLimits: p.queue, ToolClient: http.DefaultClient,
 		Edge: server.Config{
-			Store: h.faults, Logger: slog.New(slog.DiscardHandler), NoPage: p.noPage, Hosts: p.hosts, Origins: p.origins, Limits: p.limits,
+			Store: h.faults, Logger: cmp.Or(p.log, slog.New(slog.DiscardHandler)), NoPage: p.noPage, Hosts: p.hosts, Origins: p.origins, Limits: p.limits,
 			Links: newLinks(t, st), CheckURL: func(string) error { return nil }, Controller: p.control, Proxies: p.proxies, Webhooks: p.hooks,
 			Models: p.models, ModelClient: cmp.Or(p.modelClient, http.DefaultClient),
 		},

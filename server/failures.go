@@ -41,7 +41,9 @@ func (f *failures) handle(err error, c echo.Context) {
 	}
 	p := problem.Report(f.log, c, err)
 	f.auditRefusal(c, err, p)
-	f.write(c, p)
+	if !tellPage(c, p) {
+		f.write(c, p)
+	}
 }
 
 // A 401 names the scheme, as RFC 9110 demands. Errors are never cached: a proxy that kept a 503 would prolong the

@@ -90,7 +90,7 @@ func (g *guard) check(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		// Programs send no Origin and pass; browsers send one with every request that another site may have made.
 		if origin := r.Header.Get("Origin"); origin != "" && !sameOrigin(r) && !g.allowed(h, origin, r.Host) {
-			return problem.Refuse(problem.ForbiddenOrigin, forbiddenOriginAdvice(origin, r.Host))
+			return problem.Refuse(problem.ForbiddenOrigin, forbiddenOriginAdvice(r, origin))
 		}
 		if r.Method == http.MethodOptions {
 			return preflight(c)
@@ -111,7 +111,7 @@ func (g *guard) authenticate(also ...auth.Kind) echo.MiddlewareFunc {
 		return func(c echo.Context) error {
 			caller, err := g.auth.Caller(c.Request(), also...)
 			if err != nil {
-				return g.in.Refused(c, err)
+				return g.in.Refused(c, fitted(c.Request(), err))
 			}
 			// From here on the connection is not among those that newer ones may evict.
 			if err := g.in.Known(c); err != nil {

@@ -5,6 +5,7 @@ package server
 
 import (
 	"fmt"
+	"net/http"
 	"net/url"
 	"regexp"
 	"strings"
@@ -28,12 +29,17 @@ func foreignHostAdvice(host string) string {
 // forbiddenOriginAdvice is the detail of forbidden_origin: why the page was refused and the two ways to let it in,
 // the setting with the page's origin spelled out. The proxy is the common cause: pages work on the developer's
 // machine and fail behind a proxy that rewrites one of the two headers.
-func forbiddenOriginAdvice(origin, host string) string {
+func forbiddenOriginAdvice(r *http.Request, origin string) string {
+	host := r.Host
 	u, err := url.Parse(origin)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || !printableHost.MatchString(u.Host) {
 		return "This page has no origin that could be allowed (a file, a sandboxed frame, an extension). Serve it over http."
 	}
 	page := u.Scheme + "://" + strings.ToLower(u.Host)
+	if name, here := twoLoopbacks(r); name != "" {
+		return fmt.Sprintf("The page is on %s and calls %s. To a browser these are two sites, and it sends no session from one to the other. "+
+			"Open the page under %s, or let it call %s.", page, host, here, name)
+	}
 	if !printableHost.MatchString(host) {
 		host = "another"
 	}

@@ -273,6 +273,7 @@ func TestS02NoOrInvalidToken(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, route := range h.server.Routes() {
 		method, path, _ := strings.Cut(route, " ")
+		ofRoute := make(map[string]bool)
 		open, asksNobody := signIn[route]
 		if openRoute(path) && path != "/api/session" || method == "POST" && path == "/api/session" {
 			continue
@@ -295,10 +296,13 @@ func TestS02NoOrInvalidToken(t *testing.T) {
 			}
 			// The routes of the model proxy word it once more for their clients, one like the other.
 			inTwoWords := strings.HasPrefix(path, "/v1/chat/") || slices.Contains([]string{"/v1/embeddings", "/v1/responses", "/v1/models"}, path)
-			seen[fmt.Sprint(inTwoWords, got.body)] = true
+			seen[fmt.Sprint(inTwoWords, got.body)], ofRoute[got.body] = true, true
+		}
+		if len(ofRoute) > 1 {
+			t.Errorf("%s: the answers differ: %v", route, ofRoute)
 		}
 	}
-	if len(seen) != 2 {
+	if len(seen) != 4 { // for users, for agents, for agents that call models, for channels
 		t.Errorf("the answers differ: %v", seen)
 	}
 	for _, key := range []string{"", "wrong-token-of-length", expired} {

@@ -9,6 +9,7 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/agui/tdesign"
+	"aqueduct/bridge"
 	"aqueduct/store"
 )
 
@@ -29,6 +30,8 @@ type pageMessage struct {
 	ToolCallID       string     `json:"toolCallId,omitempty"`
 	ActivityType     string     `json:"activityType,omitempty"`
 	Status           string     `json:"status,omitempty"` // of the last message of a Run that was cut off
+	// From is "client" for a message that a client wrote in the name of another (bridge.ClientKey).
+	From string `json:"from,omitempty"`
 }
 
 // pageCall is a tool call in the form of OpenAI's API, which the page parses:
@@ -68,16 +71,25 @@ func pageHistory(rows []store.Message) ([]pageMessage, error) {
 		case agui.RoleAssistant:
 			p := assistantOut(m)
 			p.Timestamp = row.CreatedAt.UnixMilli()
-			p.ReasoningContent = thoughts.ReasoningContent
+			p.ReasoningContent, p.From = thoughts.ReasoningContent, fromOf(m)
 			thoughts = pageMessage{}
 			out = append(out, p)
 		case agui.RoleUser, agui.RoleTool, agui.RoleActivity:
 			flush()
-			out = append(out, messageOut(m, row))
+			p := messageOut(m, row)
+			p.From = fromOf(m)
+			out = append(out, p)
 		}
 	}
 	flush()
 	return out, nil
+}
+
+func fromOf(m agui.Message) string {
+	if bridge.IsClients(m.Metadata) {
+		return bridge.FromClient
+	}
+	return ""
 }
 
 // messageOut is a message of a user, a tool or an activity. A user's files are added to the text as links, because

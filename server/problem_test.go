@@ -173,9 +173,12 @@ func TestEveryCode(t *testing.T) {
 		},
 		"unauthorized":       func() answer { return secured.do("GET", "/api/threads", "") },
 		"sign_in_link_spent": func() answer { return secured.do("POST", "/api/session", `{"code":"x"}`) },
-		"forwarded_request":  func() answer { return h.do("GET", "/api/threads", "", "Via", "1.1 proxy") },
-		"forbidden_origin":   func() answer { return h.do("GET", "/api/threads", "", "Origin", "https://evil.example") },
-		"ambiguous_member":   func() answer { return h.decide(question, `{"Decision":"approve"}`) },
+		"cross_site_session": func() answer {
+			return secured.do("POST", "/api/session", `{"token":"`+goodToken+`"}`, "Sec-Fetch-Site", "cross-site")
+		},
+		"forwarded_request": func() answer { return h.do("GET", "/api/threads", "", "Via", "1.1 proxy") },
+		"forbidden_origin":  func() answer { return h.do("GET", "/api/threads", "", "Origin", "https://evil.example") },
+		"ambiguous_member":  func() answer { return h.decide(question, `{"Decision":"approve"}`) },
 		"control_rejected": func() answer {
 			w := newEnvWith(t, saysN(1), plan{control: &fakeControl{}})
 			w.chat("T", "R", "hi")

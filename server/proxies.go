@@ -50,6 +50,7 @@ type proxyJSON struct {
 	ConnectedAt   *time.Time      `json:"connected_at,omitempty"`
 	LastSeen      *time.Time      `json:"last_seen,omitempty"`
 	LastError     string          `json:"last_error,omitempty"`
+	TokenEnds     *time.Time      `json:"token_expires_at,omitempty"` // of the token that it linked with
 	Capabilities  json.RawMessage `json:"capabilities,omitempty"`
 }
 
@@ -57,7 +58,7 @@ type proxyJSON struct {
 func (h *proxyList) out(p store.Proxy) proxyJSON {
 	out := proxyJSON{
 		ID: p.ID, Name: p.Name, Agent: p.AgentID, Status: string(p.Status), MaxConcurrent: p.MaxConcurrent,
-		RegisteredAt: answer.TimeOrNil(p.RegisteredAt), ConnectedAt: answer.TimeOrNil(p.ConnectedAt), LastSeen: answer.TimeOrNil(p.LastSeen), LastError: p.LastError, Capabilities: p.Capabilities,
+		RegisteredAt: answer.TimeOrNil(p.RegisteredAt), ConnectedAt: answer.TimeOrNil(p.ConnectedAt), LastSeen: answer.TimeOrNil(p.LastSeen), LastError: p.LastError, TokenEnds: answer.TimeOrNil(p.TokenEnds), Capabilities: p.Capabilities,
 	}
 	if h.control != nil {
 		out.Linked, out.Busy = h.control.Linked(p.ID)

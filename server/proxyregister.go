@@ -36,13 +36,18 @@ const (
 // this often tries used tokens, or is misconfigured and would fill the audit.
 var registerFailures = limit.Rate{PerSecond: 0.1, Burst: 10}
 
+// registerAgain is how often one reusable bootstrap token may be used: each use is a row and an entry of the audit, and a
+// proxy that a supervisor starts again and again has a minute to spare.
+var registerAgain = limit.Rate{PerSecond: 1.0 / 60, Burst: 20}
+
 // ProxyAccess is how acp-proxies get their tokens. Its functions are called by requests, several at once.
 type ProxyAccess struct {
 	// Keys sign and check them. They are asked for when a proxy comes: a server without proxies needs no key.
 	Keys func() (*auth.Keys, error)
-	// Admit refuses a proxy's own token that was revoked; nil refuses none.
+	// Admit refuses a proxy's own token, or a reusable bootstrap token, that was revoked, and keeps one that is new; nil
+	// refuses none.
 	Admit func(context.Context, store.Credential) error
-	// Made keeps a token that a proxy got here, by the one it renewed, whose revocation ends both; nil keeps none. Without it a
+	// Made keeps a token that a proxy got here, by the one it was got with, whose revocation ends both; nil keeps none. Without it a
 	// thief of a token could renew it to one that is in no list.
 	Made func(ctx context.Context, c store.Credential, by string) error
 	// Reserved reports ids that no proxy gets a token for here: those of agents that are behind no proxy elsewhere. nil is none.
@@ -51,14 +56,16 @@ type ProxyAccess struct {
 	Now func() time.Time
 }
 
-// proxyRegister is POST /api/admin/acp-proxy/register: a proxy gets its token, the first by a bootstrap token that is
-// for it alone and works once, any other by the one it has. Shapes and codes are those of the proxies that exist, so
-// refusals are no problems here. The brake is this replica's own and has its lock; everything else never changes.
+// proxyRegister is POST /api/admin/acp-proxy/register: a proxy gets its token by a bootstrap token that is for it alone
+// and works once, or at each of its starts, or by the token it has. Shapes and codes are those of the proxies that
+// exist, so refusals are no problems here. The brakes are this replica's own and have their locks; everything else never
+// changes.
 type proxyRegister struct {
 	access ProxyAccess
 	known  bridge.ProxyRegistry
 	in     *decode.Decoder
 	failed *limit.Brake // by address
+	again  *limit.Brake // by reusable bootstrap token
 	now    func() time.Time
 	log    *slog.Logger
 }
@@ -72,7 +79,7 @@ func newProxyRegister(cfg Config, in *decode.Decoder) *proxyRegister {
 	if h.access.Now != nil {
 		h.now = h.access.Now
 	}
-	h.failed = limit.NewBrakeAt(registerFailures, h.now)
+	h.failed, h.again = limit.NewBrakeAt(registerFailures, h.now), limit.NewBrakeAt(registerAgain, h.now)
 	return h
 }
 
@@ -95,18 +102,21 @@ type registered struct {
 	Error   *registerError `json:"error,omitempty"`
 }
 
-// registerData is what a proxy gets: its token, and nothing that it could not read out of it.
+// registerData is what a proxy gets: its token, and how long that is good.
 type registerData struct {
-	Token string `json:"token"`
+	Token     string    `json:"token"`
+	ExpiresAt time.Time `json:"expires_at"`
 }
 
 // registerError is a refusal in the proxies' form. It is an error, so that the functions below return it; status is
-// the HTTP status that goes with it.
+// the HTTP status that goes with it. Reason is for the operator, in the log and the audit: a caller without a good
+// token does not learn what is wrong with it.
 type registerError struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
 
 	status int
+	reason string
 }
 
 // Error implements error.
@@ -114,7 +124,20 @@ func (e *registerError) Error() string { return e.Code }
 
 // refusedRegister makes a refusal. The message is for the person who reads the proxy's log.
 func refusedRegister(status int, code, message string) error {
-	return &registerError{Code: code, Message: message, status: status}
+	return &registerError{Code: code, Message: message, status: status, reason: message}
+}
+
+// applicant is who asks for a token, as far as that is known: by a credential that this server has signed, or, where that
+// names no proxy, by the body.
+type applicant struct {
+	proxyID string
+	tokenID string // of a bootstrap token
+}
+
+// grant is a token that a proxy gets.
+type grant struct {
+	token string
+	until time.Time
 }
 
 // Errors that are no refusals (the database is away) are problems like everywhere else.
@@ -123,74 +146,101 @@ func (h *proxyRegister) register(c echo.Context) error {
 	if h.access.Keys == nil {
 		return c.JSON(http.StatusNotFound, registered{Error: &registerError{Code: "NOT_FOUND", Message: "No proxy can register here."}})
 	}
-	token, id, err := h.issue(c)
+	got, who, err := h.issue(c)
 	var refusal *registerError
 	if errors.As(err, &refusal) {
-		return h.refuse(c, id, refusal)
+		return h.refuse(c, who, refusal)
 	}
 	if err != nil {
 		return err
 	}
-	h.log.Info("a proxy got a token", slog.String("proxy", id), slog.String("remote", c.RealIP()))
-	return c.JSON(http.StatusOK, registered{Success: true, Data: &registerData{token}})
+	h.log.Info("a proxy got a token", slog.String("proxy", who.proxyID), slog.String("remote", c.RealIP()), slog.Time("until", got.until))
+	return c.JSON(http.StatusOK, registered{Success: true, Data: &registerData{got.token, got.until}})
 }
 
-// refuse answers and audits a failure. After too many from one address the answer is 429, without an audit entry.
-// Good tokens from there still pass, because an office or a reverse proxy is one address. The brake counts failures
-// alone, so a fleet that renews its tokens from one address never meets it.
-func (h *proxyRegister) refuse(c echo.Context, id string, refusal *registerError) error {
+// refuse answers, logs and audits a failure. After too many from one address the answer is 429, without a line or an
+// entry. Good tokens from there still pass, because an office or a reverse proxy is one address. The brake counts
+// failures alone, so a fleet that renews its tokens from one address never meets it.
+func (h *proxyRegister) refuse(c echo.Context, who applicant, refusal *registerError) error {
 	// The peer's own address: a header that names another is the caller's choice.
 	if wait, ok := h.failed.Take(limit.Address(c.Request().RemoteAddr)); !ok {
-		c.Response().Header().Set("Retry-After", strconv.Itoa(limit.RetryAfter(wait)))
-		return c.JSON(http.StatusTooManyRequests, registered{Error: &registerError{
-			Code: "TOO_MANY_REQUESTS", Message: "Too many registrations from this address failed. Retry-After says when to try again.",
-		}})
+		return tooManyRegistrations(c, wait, "Too many registrations from this address failed. Retry-After says when to try again.")
 	}
-	h.audit(c, id, refusal)
+	h.log.Warn("a proxy's registration was refused", slog.String("proxy", who.proxyID), slog.String("code", refusal.Code),
+		slog.String("reason", refusal.reason), slog.String("token_id", who.tokenID), slog.String("remote", c.RealIP()))
+	h.audit(c, who, refusal)
+	if refusal.status == http.StatusTooManyRequests {
+		return tooManyRegistrations(c, time.Minute, refusal.Message)
+	}
 	return c.JSON(refusal.status, registered{Error: refusal})
 }
 
+func tooManyRegistrations(c echo.Context, wait time.Duration, message string) error {
+	c.Response().Header().Set("Retry-After", strconv.Itoa(limit.RetryAfter(wait)))
+	return c.JSON(http.StatusTooManyRequests, registered{Error: &registerError{Code: "TOO_MANY_REQUESTS", Message: message}})
+}
+
 // issue makes the token, for the proxy of an id. The credential is checked before the body is read. The bootstrap
-// token wins when both are sent: a proxy that was removed and is enrolled anew still has its old token. The returned
-// id is the credential's, for the audit; it is empty while no credential was good.
-func (h *proxyRegister) issue(c echo.Context) (token, id string, err error) {
+// token wins when both are sent: a proxy that was removed and is enrolled anew still has its old token.
+func (h *proxyRegister) issue(c echo.Context) (grant, applicant, error) {
 	keys, err := h.access.Keys()
 	if err != nil {
-		return "", "", err
+		return grant{}, applicant{}, err
 	}
 	header := c.Request().Header
 	bootstrap, own := header.Values(headerBootstrap), header.Values("Authorization")
 	if len(own) > 0 && len(bootstrap) == 0 {
 		claims, credential, _, err := keys.ProxyCredential(c.Request())
-		if err == nil && h.access.Admit != nil {
-			err = h.access.Admit(c.Request().Context(), credential)
-		}
-		if errors.Is(err, auth.ErrBadCredential) || errors.Is(err, auth.ErrNoCredential) {
-			err = unauthorizedProxy()
+		who := applicant{proxyID: claims.ProxyID}
+		if err == nil {
+			err = h.admit(c, credential)
 		}
 		if err != nil {
-			return "", claims.ProxyID, err
+			return grant{}, who, unauthorizedProxy(err)
 		}
-		return h.renew(c, keys, claims, credential.ID)
+		got, err := h.renew(c, keys, claims, credential.ID)
+		return got, who, err
 	}
 	if len(bootstrap) != 1 {
-		return "", "", unauthorizedProxy()
+		return grant{}, applicant{}, unauthorizedProxy(auth.ErrNoCredential)
 	}
 	boot, err := keys.Bootstrap(strings.TrimSpace(bootstrap[0]))
-	if err != nil {
-		return "", "", unauthorizedProxy()
+	who := applicant{boot.ProxyID, boot.TokenID}
+	if err == nil && boot.Reusable {
+		err = h.admit(c, boot.Credential)
 	}
-	return h.enrol(c, keys, boot)
+	if err != nil {
+		return grant{}, who, unauthorizedProxy(err)
+	}
+	got, err := h.enrol(c, keys, boot, &who)
+	return got, who, err
 }
 
-// It is the same for a bad, a used and an expired token.
-func unauthorizedProxy() error {
-	return refusedRegister(http.StatusUnauthorized, "UNAUTHORIZED", "The bootstrap token, or the proxy's own, is not good.")
+// admit refuses a credential that was revoked.
+func (h *proxyRegister) admit(c echo.Context, credential store.Credential) error {
+	if h.access.Admit == nil {
+		return nil
+	}
+	return h.access.Admit(c.Request().Context(), credential)
+}
+
+// unauthorizedProxy refuses a credential. The answer is the same for a bad, a used, a revoked and an expired token; the
+// reason is logged. An error that is not about a credential stays.
+func unauthorizedProxy(why error) error {
+	if !errors.Is(why, auth.ErrBadCredential) && !errors.Is(why, auth.ErrNoCredential) && !errors.Is(why, bridge.ErrTokenUsed) && !errors.Is(why, bridge.ErrTokenBound) {
+		return why
+	}
+	return &registerError{
+		Code: "UNAUTHORIZED", status: http.StatusUnauthorized, reason: why.Error(),
+		Message: "The bootstrap token, or the proxy's own, is not good here: another server made it, it has ended or was revoked, it is another proxy's, " +
+			"or it was used before. The server's log says which. For a proxy that registers at each start: aqueduct token bootstrap --reusable",
+	}
 }
 
 // body reads which proxy it is, and refuses another than the credential names. A body that cannot be read is answered
 // in the form of this route, with the status that any other route would give it. A body that names another proxy than
-// the token is refused and audited, since it is what a stolen token would be tried with.
+// the token is refused and audited, since it is what a stolen token would be tried with. A token without a proxy's id is
+// for the proxy that the body names.
 func (h *proxyRegister) body(c echo.Context, proxyID string) (registerBody, error) {
 	var body registerBody
 	if err := h.in.JSON(c, &body); err != nil {
@@ -200,7 +250,7 @@ func (h *proxyRegister) body(c echo.Context, proxyID string) (registerBody, erro
 	switch {
 	case !ids.ValidName(body.ProxyID):
 		return body, refusedRegister(http.StatusBadRequest, "BAD_REQUEST", "proxyId must be 1 to 128 of A-Z a-z 0-9 . _ : -")
-	case body.ProxyID != proxyID:
+	case proxyID != "" && body.ProxyID != proxyID:
 		return body, refusedRegister(http.StatusForbidden, "FORBIDDEN", "The token is for another proxy.")
 	case auth.ReservedProxy(body.ProxyID) || h.access.Reserved != nil && h.access.Reserved(body.ProxyID):
 		return body, refusedRegister(http.StatusForbidden, "RESERVED", "The id is that of an agent of this server.")
@@ -210,53 +260,74 @@ func (h *proxyRegister) body(c echo.Context, proxyID string) (registerBody, erro
 
 // renew gives a proxy that has a token another, for the same. The token is kept before it is sent and the audit has
 // its entry before it, so a failure of either leaves the proxy with its old token, which stays good.
-func (h *proxyRegister) renew(c echo.Context, keys *auth.Keys, claims auth.ProxyClaims, by string) (token, id string, err error) {
+func (h *proxyRegister) renew(c echo.Context, keys *auth.Keys, claims auth.ProxyClaims, by string) (grant, error) {
 	if _, err := h.body(c, claims.ProxyID); err != nil {
-		return "", claims.ProxyID, err
+		return grant{}, err
 	}
-	token, err = keys.IssueProxy(auth.TypeACPProxy, claims, proxyTokenTime)
+	got, err := sign(keys, claims, time.Now().Add(proxyTokenTime))
 	if err == nil {
-		err = h.made(c, keys, token, by)
+		err = h.made(c, keys, got.token, by)
 	}
 	if err == nil {
 		err = h.known.Audit(c.Request().Context(), systemPrincipal(), audit.ProxyRegistered, claims.ProxyID, map[string]string{"by": "own token", "remote_addr": c.RealIP()})
 	}
-	return token, claims.ProxyID, err
+	return got, err
 }
 
-// enrol registers a new proxy. A known id is refused: otherwise the holder of a bootstrap token could take the place
-// of that proxy and get its conversations. Enrol marks the bootstrap token as used and adds the proxy in one
-// transaction. After a crash between it and the answer the token is used up and no proxy has got its own: an operator
-// removes the proxy and issues another.
-func (h *proxyRegister) enrol(c echo.Context, keys *auth.Keys, boot auth.Bootstrap) (token, id string, err error) {
+// sign makes a proxy's token that is good until a time.
+func sign(keys *auth.Keys, claims auth.ProxyClaims, until time.Time) (grant, error) {
+	until = until.Truncate(time.Second).UTC()
+	token, err := keys.IssueProxy(auth.TypeACPProxy, claims, max(time.Second, time.Until(until)))
+	return grant{token, until}, err
+}
+
+// enrol registers a new proxy, or, with a reusable token, the one that it is bound to. A known id is refused otherwise:
+// the holder of a bootstrap token could take the place of that proxy and get its conversations. Enrol marks the token as
+// used and adds the proxy in one transaction. After a crash between it and the answer a token that works once is used up
+// and no proxy has got its own: an operator removes the proxy and issues another.
+//
+// What a reusable token gives lives as long as that, and ends with its revocation: a proxy that registers at each start
+// renews nothing.
+func (h *proxyRegister) enrol(c echo.Context, keys *auth.Keys, boot auth.Bootstrap, who *applicant) (got grant, err error) {
 	body, err := h.body(c, boot.ProxyID)
-	if err != nil {
-		return "", boot.ProxyID, err
+	named := boot.ProxyID != ""
+	if !named && ids.ValidName(body.ProxyID) {
+		who.proxyID = body.ProxyID
 	}
-	claims := boot.ProxyClaims
-	claims.Name = cmp.Or(claims.Name, body.Name)
+	if err != nil {
+		return got, err
+	}
+	claims, until, parent := boot.ProxyClaims, time.Now().Add(proxyTokenTime), ""
+	claims.ProxyID, claims.Name = body.ProxyID, cmp.Or(claims.Name, body.Name)
+	if boot.Reusable {
+		if _, ok := h.again.Take(boot.TokenID); !ok {
+			return got, refusedRegister(http.StatusTooManyRequests, "TOO_MANY_REQUESTS", "The proxy registers too often with this token. Retry-After says when to try again.")
+		}
+		until, parent = boot.Until, boot.Credential.ID
+	}
 	// The token is made first: a failure to sign must not use up the bootstrap token.
-	if token, err = keys.IssueProxy(auth.TypeACPProxy, claims, proxyTokenTime); err != nil {
-		return "", boot.ProxyID, err
+	if got, err = sign(keys, claims, until); err != nil {
+		return got, err
 	}
 	err = h.known.Enrol(c.Request().Context(), bridge.Enrolment{
-		TokenID: boot.TokenID, ExpiresAt: boot.Until, ProxyID: claims.ProxyID, Name: claims.Name, AgentID: cmp.Or(claims.AgentID, claims.ProxyID), Remote: c.RealIP(),
+		TokenID: boot.TokenID, Reusable: boot.Reusable, Named: named, ExpiresAt: boot.Until, ProxyID: claims.ProxyID, Name: claims.Name,
+		AgentID: cmp.Or(claims.AgentID, claims.ProxyID), Remote: c.RealIP(),
 	}, time.Now())
 	switch {
-	case errors.Is(err, bridge.ErrTokenUsed):
-		err = unauthorizedProxy()
+	case errors.Is(err, bridge.ErrTokenUsed), errors.Is(err, bridge.ErrTokenBound):
+		err = unauthorizedProxy(err)
 	case errors.Is(err, bridge.ErrProxyKnown):
 		err = refusedRegister(http.StatusConflict, "PROXY_KNOWN", "A proxy of this id is known. It renews its token with the token it has; an operator can remove it.")
 	case errors.Is(err, bridge.ErrAgentTaken):
 		err = refusedRegister(http.StatusConflict, "AGENT_TAKEN", "An agent of the id that this proxy serves is registered by HTTP, where its owner or an administrator can remove it, or is one of this server's own.")
 	case err == nil:
-		err = h.made(c, keys, token, "")
+		err = h.made(c, keys, got.token, parent)
 	}
-	return token, boot.ProxyID, err
+	return got, err
 }
 
-// made keeps a token before it is handed out. A revocation of the renewed token ends the new one too, because by is
-// its parent.
+// made keeps a token before it is handed out. A revocation of the token that it was got with ends the new one too,
+// because by is its parent.
 func (h *proxyRegister) made(c echo.Context, keys *auth.Keys, token, by string) error {
 	if h.access.Made == nil {
 		return nil
@@ -269,11 +340,14 @@ func (h *proxyRegister) made(c echo.Context, keys *auth.Keys, token, by string) 
 }
 
 // An entry that cannot be written is logged; the refusal stands either way.
-func (h *proxyRegister) audit(c echo.Context, id string, refusal *registerError) {
+func (h *proxyRegister) audit(c echo.Context, who applicant, refusal *registerError) {
 	ctx := context.WithoutCancel(c.Request().Context()) // a caller that leaves is audited too
-	err := h.known.Audit(ctx, systemPrincipal(), audit.ProxyRegisterRefused, id, map[string]string{"code": refusal.Code, "remote_addr": c.RealIP()})
-	if err != nil {
-		h.log.Error("a refused registration is not in the audit", slog.String("proxy", id), slog.Any("error", err))
+	details := map[string]string{"code": refusal.Code, "reason": refusal.reason, "remote_addr": c.RealIP()}
+	if who.tokenID != "" {
+		details["token_id"] = who.tokenID
+	}
+	if err := h.known.Audit(ctx, systemPrincipal(), audit.ProxyRegisterRefused, who.proxyID, details); err != nil {
+		h.log.Error("a refused registration is not in the audit", slog.String("proxy", who.proxyID), slog.Any("error", err))
 	}
 }
 

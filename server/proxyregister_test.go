@@ -20,9 +20,11 @@ import (
 	"aqueduct/store/storetest"
 )
 
+const signingKey = auth.Secret("0123456789abcdef0123456789abcdef")
+
 func signing(t *testing.T) *auth.Keys {
 	t.Helper()
-	keys, err := auth.NewKeys("0123456789abcdef0123456789abcdef")
+	keys, err := auth.NewKeys(signingKey)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -185,7 +185,7 @@ func resources(cfg Config, in *decode.Decoder, open *limit.Sockets, leaving, dra
 		&contexts{entries: cfg.Contexts, agents: callers, in: in},
 		&sessionMessages{threads: chats, agents: callers, in: in},
 		&approvals{approvals: cfg.Approvals, store: cfg.Store, control: cfg.Controller, in: in, out: out},
-		&toolCalls{approvals: cfg.Approvals, in: in},
+		&toolCalls{approvals: cfg.Approvals, sessions: cfg.Sessions, store: cfg.Store, in: in},
 		decide.New(cfg.Approvals, cfg.Store, cfg.Links, cfg.Auth, in),
 		&session{auth: cfg.Auth, in: in, audit: cfg.Audit},
 		&signIn{auth: cfg.Auth, audit: cfg.Audit, in: in, public: cfg.PublicURL, log: cfg.Logger},

@@ -50,6 +50,10 @@ func (h *session) signIn(c echo.Context) error {
 	if err := h.in.SmallJSON(c, &body); err != nil {
 		return err
 	}
+	// Before a code is used up for a cookie that would be thrown away.
+	if crossSite(c.Request()) {
+		return problem.Refuse(problem.CrossSite, crossSiteAdvice(c.Request()))
+	}
 	cookie, err := h.exchange(c.Request().Context(), body, c.IsTLS())
 	if err != nil {
 		return h.in.Refused(c, err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"aqueduct/internal/jsontext"
 	"aqueduct/internal/retry"
 	"aqueduct/store"
 )
@@ -48,7 +49,7 @@ func appendFrame(dst []byte, id, event string, data []byte) []byte {
 	if id != "" {
 		dst = append(append(append(dst, "id: "...), id...), '\n')
 	}
-	return append(append(append(dst, "data: "...), data...), "\n\n"...)
+	return append(jsontext.AppendLine(append(dst, "data: "...), data), "\n\n"...)
 }
 
 // position is an id of a frame; "" for none. An id of "0" would move the client back to the beginning.

@@ -80,7 +80,7 @@ func credentialID(c store.Credential) string { return c.ID }
 // tokenQuery selects what is listed. Tenant and Installation are for operators.
 type tokenQuery struct {
 	User         string `query:"user" validate:"max=128"`
-	Kind         string `query:"kind" validate:"omitempty,oneof=user approver channel acp_proxy operator session api_key oidc"`
+	Kind         string `query:"kind" validate:"omitempty,oneof=user approver channel acp_proxy acp_bootstrap operator session api_key oidc"`
 	All          bool   `query:"all"`                                                  // those that are revoked or have expired too
 	Tenant       string `query:"tenant" validate:"max=128,excluded_with=Installation"` // another one, for operators
 	Installation bool   `query:"installation"`                                         // those of no tenant, for operators

@@ -4,10 +4,14 @@
 package server
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
 
+	"aqueduct/bridge"
 	"aqueduct/bridge/approval"
 	"aqueduct/internal/fault"
 	"aqueduct/server/answer"
@@ -15,12 +19,15 @@ import (
 	"aqueduct/server/decode"
 	"aqueduct/server/problem"
 	"aqueduct/server/route"
+	"aqueduct/store"
 )
 
 // toolCalls is POST /api/tool_calls/{id}/result: a frontend that ran a tool for an agent posts the result, apart from
 // the chat. The shape of the body is the contract's tool_result: {"ok":true,"result":…} or {"ok":false,"error":…}.
 type toolCalls struct {
 	approvals *approval.Service
+	sessions  *bridge.Sessions
+	store     store.Store
 	in        *decode.Decoder
 }
 
@@ -44,6 +51,12 @@ func (h *toolCalls) result(c echo.Context, id string) error {
 	if err := h.in.MayDecide(c, auth.From(ctx).Principal); err != nil {
 		return err
 	}
+	// A call that an agent's last Run has left open is no Question: its result begins a Turn, as from a chat client.
+	if _, err := h.store.ToolCall(ctx, store.System(), id); errors.Is(err, store.ErrNotFound) {
+		if open, err := h.openCall(ctx, body.Answer(id)); open != nil || err != nil {
+			return openCallReply(c, open, err)
+		}
+	}
 	settled, err := h.approvals.ToolResult(ctx, auth.From(ctx).Principal, id, body.Answer(id))
 	out := answer.ToolCallOf(settled)
 	if fault.CodeOf(err) == approval.AlreadyDecided {
@@ -52,4 +65,41 @@ func (h *toolCalls) result(c echo.Context, id string) error {
 		return p
 	}
 	return reply(c, http.StatusOK, out, err)
+}
+
+// openCall answers a call that is no Question; nil where there is none of the id among the caller's threads that were used
+// last. The client reads the Turn that begins elsewhere than on this response, so the next message does not cancel it as one
+// that no client reads.
+func (h *toolCalls) openCall(ctx context.Context, given approval.Answer) (*bridge.AnsweredCall, error) {
+	reply, err := h.sessions.Chat(ctx, bridge.ChatRequest{
+		Principal: auth.From(ctx).Principal, Dialect: bridge.DialectV1, Answers: []approval.Answer{given}, Channel: true,
+	})
+	if fault.CodeOf(err) == bridge.RefusedNothingToDo || err == nil && len(reply.Answered) == 0 {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	open := reply.Answered[0]
+	if !open.Repeated {
+		open.TurnID = cmp.Or(reply.Run.TurnID, open.TurnID)
+	}
+	return &open, nil
+}
+
+// openCallReply is the reply for a call that was no Question, in the shape of every other.
+func openCallReply(c echo.Context, open *bridge.AnsweredCall, err error) error {
+	if err != nil {
+		return err
+	}
+	out := answer.ToolCall{ToolCallID: open.ID, RunID: open.TurnID, ToolName: open.Name, Status: string(store.ToolSucceeded), Won: !open.Repeated, Repeated: open.Repeated && !open.Differs}
+	if open.Failed {
+		out.Status = string(store.ToolFailed)
+	}
+	if open.Differs {
+		p := problem.Of(fault.New(approval.AlreadyDecided, "This call has its result already."))
+		p.ToolCall = &out
+		return p
+	}
+	return reply(c, http.StatusOK, out, nil)
 }

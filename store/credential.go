@@ -18,13 +18,15 @@ const (
 	CredentialSession  CredentialKind = "session" // a browser session
 	CredentialAPIKey   CredentialKind = "api_key" // of a service account
 	CredentialOIDC     CredentialKind = "oidc"    // a bearer token of another issuer
+	// CredentialBootstrap is a reusable bootstrap token; one that works once is only remembered as used.
+	CredentialBootstrap CredentialKind = "acp_bootstrap"
 )
 
 // Credential is a token, browser session or API key that this installation accepts. The secret
 // itself is never kept: a token is checked by its signature, an API key by its hash.
 type Credential struct {
 	ID        string // jti of a token, id of a session or an API key
-	Parent    string // of a session: the token it was opened with; of a proxy's token: the one it was renewed with; revoking that revokes both
+	Parent    string // of a session: the token it was opened with; of a proxy's token: the one it was got or renewed with; revoking that revokes both
 	Kind      CredentialKind
 	Tenant    string // "" for proxies and operators, which belong to the installation
 	User      string // whom it authenticates; "" for channels and proxies

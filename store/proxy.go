@@ -26,9 +26,10 @@ type Proxy struct {
 	ConnectedAt   time.Time
 	LastSeen      time.Time
 	LastError     string
-	Replica       string // that wrote the row: it holds the link of a Proxy that is online, while it lives
-	Sandboxes     []byte // its last sandbox_inventory, JSON
-	Workspaces    []byte // its last workspace_inventory, JSON
+	TokenEnds     time.Time // when the token of its last link ends; zero when that is not known
+	Replica       string    // that wrote the row: it holds the link of a Proxy that is online, while it lives
+	Sandboxes     []byte    // its last sandbox_inventory, JSON
+	Workspaces    []byte    // its last workspace_inventory, JSON
 }
 
 // SandboxInstance is where the agent of a Session runs. Its environment is not kept.
@@ -82,6 +83,8 @@ type ProxyTx interface {
 	UpsertProxy(ctx context.Context, p Proxy) error
 	// InsertProxy keeps a Proxy of an id that is new; false, and nothing changes, where the id is known.
 	InsertProxy(ctx context.Context, p Proxy) (bool, error)
+	// BootstrapProxy is the proxy that used a bootstrap token first; ErrNotFound when none did.
+	BootstrapProxy(ctx context.Context, tokenID string) (string, error)
 	// UseBootstrap notes that a bootstrap token was used; false when it was before. Of many at once one wins.
 	UseBootstrap(ctx context.Context, u BootstrapUse) (bool, error)
 	// DropBootstrapUses removes those of tokens that ended before a time.

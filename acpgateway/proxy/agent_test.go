@@ -189,6 +189,8 @@ func (f *fakeAgent) prompt(m fakeMessage) {
 	case "pwd":
 		dir, _ := os.Getwd()
 		f.send(dir)
+	case "env":
+		f.send(os.ExpandEnv(words[1]))
 	case "flood":
 		f.flood(words[1])
 	case "ask":

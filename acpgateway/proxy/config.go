@@ -49,8 +49,11 @@ type Config struct {
 	ID    string
 	Name  string
 	Token func(context.Context) (string, error) // asked for each link
+	// Renews: Token gives a token that lives for long and changes in time. It is asked while a link holds as well, and how
+	// long the token is good is logged.
+	Renews bool
 
-	// Register gets a token when the one there is was refused, which it is given.
+	// Register gets a token when the one there is was refused, which it is given; nil gets none.
 	Register func(ctx context.Context, refused string) (string, error)
 
 	Command []string // the agent's
@@ -81,8 +84,13 @@ type Config struct {
 	Capabilities json.RawMessage // a JSON object, announced beside this proxy's own
 
 	Heartbeat time.Duration
-	Inventory time.Duration
-	Log       *slog.Logger
+	Inventory time.Duration // negative: only when it links
+
+	// EnvAllowed names what an agent gets of the environment that the gateway sends; nil is everything.
+	EnvAllowed []string
+	// DownloadMost bounds the bytes of one archive among agent inputs; 0 is the most that any may have.
+	DownloadMost int64
+	Log          *slog.Logger
 }
 
 // What is wrong is reported at the start, with the name of the setting's meaning; a proxy that runs has a good Config.

@@ -65,3 +65,46 @@ func TestRegisterAgentNamesWhatIsUnderWay(t *testing.T) {
 		t.Errorf("%+v", res)
 	}
 }
+
+// TestContractsFramesToTheProxy: the contract's own frames, §3 word by word and with no member more.
+func TestContractsFramesToTheProxy(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t, oldAck)
+	g.start(nil)
+	g.send(`{ "type": "acp_open", "run_id": "r" }`)
+	if o := want[*wire.Opened](g); !o.OK || o.RunID != "r" {
+		t.Fatalf("%+v", o)
+	}
+	g.send(`{"type":"prompt_send","run_id":"r","prompt_id":"p1","prompt":[{"type":"text","text":"hello"}]}`)
+	if said, _ := g.said(); said != "hi" {
+		t.Error(said)
+	}
+	if res := want[*wire.PromptResult](g); !res.OK || res.PromptID != "p1" || *res.StopReason != "end_turn" {
+		t.Errorf("%+v", res)
+	}
+	g.send(`{"type":"prompt_send","run_id":"r","prompt_id":"p2","session_id":"s-1","context":"c","prompt":[{"type":"text","text":"ask"}],"timeout_ms":60000}`)
+	asked := signal[*wire.PermissionRequest](g)
+	g.send(`{"type":"session_permission","run_id":"r","session_id":"` + asked.SessionID + `","request_id":"` + asked.RequestID.String() + `","outcome":"selected","option_id":"yes"}`)
+	if res := want[*wire.PromptResult](g); !res.OK {
+		t.Errorf("%+v", res)
+	}
+	for control, frame := range map[string]string{
+		"c1": `{"type":"session_cancel","run_id":"r","control_id":"c1","session_id":"s-1"}`,
+		"c2": `{"type":"session_set_mode","run_id":"r","control_id":"c2","session_id":"s-1","mode_id":"plan"}`,
+		"c3": `{"type":"session_set_model","run_id":"r","control_id":"c3","session_id":"s-1","model_id":"m"}`,
+		"c4": `{"type":"session_set_config_option","run_id":"r","control_id":"c4","session_id":"s-1","config_id":"x","value":true}`,
+	} {
+		g.send(frame)
+		if res := want[*wire.SessionControlResult](g); res.ControlID != control || !res.OK && res.Error == "" {
+			t.Errorf("%s: %+v", frame, res)
+		}
+	}
+	g.send(`{"type":"sandbox_control","action":"inspect","run_id":"r"}`)
+	if res := want[*wire.SandboxControlResult](g); !res.OK || res.Action != "inspect" {
+		t.Errorf("%+v", res)
+	}
+	g.send(`{ "type": "acp_close", "run_id": "r" }`)
+	if e := want[*wire.Exit](g); e.RunID != "r" {
+		t.Errorf("%+v", e)
+	}
+}

@@ -155,4 +155,4 @@ func receive(ctx context.Context, to io.Writer, body io.Reader, want []byte, mos
 	return nil
 }
 
-func tooLarge(most int64) error { return fmt.Errorf("it is larger than %d MiB", most>>20) }
+func tooLarge(most int64) error { return fmt.Errorf("it is larger than %d bytes", most) }

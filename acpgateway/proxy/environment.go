@@ -31,6 +31,17 @@ func (la *launcher) environment(init *wire.Init) []string {
 	return env
 }
 
+// allowed is init with what the agent may get of the environment that the gateway sends. The init script gets all of it.
+func (la *launcher) allowed(init *wire.Init) *wire.Init {
+	if init == nil || la.cfg.EnvAllowed == nil {
+		return init
+	}
+	less := *init
+	less.Env = maps.Clone(init.Env)
+	maps.DeleteFunc(less.Env, func(name, _ string) bool { return !slices.Contains(la.cfg.EnvAllowed, name) })
+	return &less
+}
+
 // command is a command that runs for an agent, or in a folder that an agent can write to.
 func (la *launcher) command(name string, args ...string) *exec.Cmd {
 	return la.cfg.Confine.Wrap(exec.Command(name, args...))

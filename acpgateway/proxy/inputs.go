@@ -70,7 +70,7 @@ func (ws *workspaces) apply(ctx context.Context, root *os.Root, w workspace, ite
 	case item.Apply == "writeFile" && item.Source.Type == "inlineText":
 		return root.WriteFile(target, []byte(item.Source.Text), 0o644)
 	case item.Apply == "downloadExtract" && item.Source.Type == "httpZip":
-		return bring(ctx, root, item.Source, target)
+		return ws.bring(ctx, root, item.Source, target)
 	case item.Source.Type != "hostPath":
 	case item.Apply == "copy":
 		source, err := ws.source(w, item.Source.Path)
@@ -89,8 +89,11 @@ func (ws *workspaces) apply(ctx context.Context, root *os.Root, w workspace, ite
 }
 
 // bring downloads an archive and puts what is in it below target.
-func bring(ctx context.Context, root *os.Root, source wire.InputSource, target string) error {
+func (ws *workspaces) bring(ctx context.Context, root *os.Root, source wire.InputSource, target string) error {
 	most := archiveMost()
+	if ws.cfg.DownloadMost > 0 {
+		most.packed = min(most.packed, ws.cfg.DownloadMost)
+	}
 	file, err := download(ctx, source.URI, source.ContentHash, most.packed)
 	if err != nil {
 		return err

@@ -46,12 +46,14 @@ func (sb *sandboxes) workspaceInventory() *wire.WorkspaceInventory {
 	}
 	for _, id := range sb.workspaceIDs() {
 		w := sb.workspaces.of(id)
+		info, err := os.Stat(w.root)
+		exists := err == nil
 		one := wire.Workspace{
-			WorkspaceProvider: workspaceProvider, RunID: id, InstanceName: sb.instanceOf(id), HostPath: w.root, GuestPath: guestRoot,
+			WorkspaceProvider: workspaceProvider, RunID: id, InstanceName: sb.instanceOf(id), HostPath: w.root, GuestPath: guestRoot, Exists: &exists,
 		}
-		if info, err := os.Stat(w.root); err == nil {
+		if exists {
 			at := info.ModTime().UTC().Format(time.RFC3339Nano)
-			one.Exists, one.MTime = true, &at
+			one.MTime = &at
 		}
 		if size, ok := sb.workspaces.size(id); ok {
 			one.SizeBytes = &size

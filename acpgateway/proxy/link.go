@@ -55,9 +55,11 @@ type link struct {
 	// refused is the last token that the gateway did not take; from then on tokens are got by registering.
 	refused atomic.Pointer[string]
 
-	mu   sync.Mutex
-	seen map[string]int64 // numbers of the gateway's frames that were handled, by run
-	peer string           // the gateway's epoch they belong to
+	mu     sync.Mutex
+	latest string           // the newest token
+	late   bool             // its end was warned of
+	seen   map[string]int64 // numbers of the gateway's frames that were handled, by run
+	peer   string           // the gateway's epoch they belong to
 }
 
 // linkHost is what the link needs of the proxy: what to announce, and where frames go.
@@ -156,6 +158,9 @@ func (l *link) token(ctx context.Context) (token string, err error) {
 	}
 	// The refusal may come as a close frame after the handshake (read), when the token is not at hand any more.
 	l.shown.Store(&token)
+	if err == nil && l.cfg.Renews {
+		l.noteToken(token)
+	}
 	return token, err
 }
 

@@ -40,8 +40,12 @@ func (l *link) write(ctx context.Context, conn *websocket.Conn, registered <-cha
 	}
 	beat := time.NewTicker(l.cfg.Heartbeat)
 	defer beat.Stop()
-	list := time.NewTicker(l.cfg.Inventory)
-	defer list.Stop()
+	var due <-chan time.Time // never, where lists are sent only at the start of a link
+	if l.cfg.Inventory > 0 {
+		list := time.NewTicker(l.cfg.Inventory)
+		defer list.Stop()
+		due = list.C
+	}
 	late := time.NewTimer(ackWait)
 	defer late.Stop()
 	for {
@@ -61,7 +65,7 @@ func (l *link) write(ctx context.Context, conn *websocket.Conn, registered <-cha
 			if err := l.beat(conn); err != nil {
 				return err
 			}
-		case <-list.C:
+		case <-due:
 			l.host.list()
 		case <-l.out.Ready():
 			if err := l.drain(conn); err != nil {

@@ -16,7 +16,7 @@ import (
 // It owns the parts and dispatches the gateway's messages to them; a run's goroutine does the run's work in order.
 // It ends with the context of Run.
 //
-// There are four kinds of goroutines: the link's, one for each run, those of each agent (agent.watch), and controls.
+// There are four kinds of goroutines: the link's two, one for each run, those of each agent (agent.watch), and controls.
 // wg counts all but the link's, and Run returns after the last of them.
 // It grows under gate while shut is not set, or from a goroutine that it counts already; so Run's Wait misses none.
 type Proxy struct {
@@ -88,6 +88,13 @@ func (p *Proxy) Run(ctx context.Context) error {
 		defer close(linked)
 		p.link.run(links)
 	}()
+	renewed := make(chan struct{})
+	go func() {
+		defer close(renewed)
+		if p.cfg.Renews {
+			p.link.renew(links)
+		}
+	}()
 	<-ctx.Done()
 	p.gate.Lock()
 	p.shut = true
@@ -97,6 +104,7 @@ func (p *Proxy) Run(ctx context.Context) error {
 	p.link.flush()
 	stopLinks()
 	<-linked
+	<-renewed
 	return nil
 }
 

@@ -33,15 +33,16 @@ const (
 	registerAnswer  = 64 << 10
 )
 
-// Enrolment gets a proxy's tokens from the gateway's register route: the first with a bootstrap token, which works once, the
-// others with the one before.
+// Enrolment gets a proxy's tokens from the gateway's register route: the first with a bootstrap token, the others with the
+// one before.
 //
-// A bootstrap token is what an operator hands out for a new proxy; it is good for one registration. What the proxy
+// A bootstrap token is what an operator hands out for a new proxy; most are good for one registration. What the proxy
 // gets for it is its own and is renewed when half of its life is over, so that one which is off for a weekend still
 // has a good one.
 type Enrolment struct {
 	URL       string
 	Bootstrap string // "" where the proxy has a token to begin with
+	Given     string // the token it has to begin with; "" where it has a bootstrap token
 	ID, Name  string
 	// File keeps the token across starts; "" keeps it in memory, and a proxy that is started again needs a bootstrap token
 	// again.
@@ -97,19 +98,31 @@ func (e *Enrolment) enrol(ctx context.Context) (string, error) {
 func (e *Enrolment) Again(ctx context.Context, refused string) (string, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.Given == refused {
+		e.Given = ""
+	}
 	if own := e.kept(); own != "" && own != refused {
 		return e.renewed(ctx, own)
 	}
 	return e.enrol(ctx)
 }
 
-// kept is the token of before; "" is none.
+// kept is the token of before; "" is none. Of the one that the proxy was given and the one that it got since, the one
+// that was made last counts: an operator who gives it another means that one.
 func (e *Enrolment) kept() string {
 	if e.token == "" && e.File != "" {
-		raw, _ := os.ReadFile(e.File) // none yet, or unreadable: then the bootstrap token is tried
+		raw, _ := os.ReadFile(e.File) // none yet, or unreadable: then the given or the bootstrap token is tried
 		e.token = strings.TrimSpace(string(raw))
 	}
-	return e.token
+	if e.Given == "" {
+		return e.token
+	}
+	given, _, dated := times(e.Given)
+	got, _, ok := times(e.token)
+	if dated && ok && got.After(given) {
+		return e.token
+	}
+	return e.Given
 }
 
 // keep replaces the file in one step: a proxy that is killed meanwhile has the old token or the new one.

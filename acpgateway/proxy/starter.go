@@ -83,7 +83,7 @@ func (st *starter) spawn(o origin, w workspace, dir string, init *wire.Init) (*a
 	// The mark is in the environment, which every process inherits, however it was started.
 	mark := fmt.Sprintf("%s.%d", st.epoch, st.born.Add(1))
 	// It stands last, where it counts whatever the gateway's environment names.
-	cmd.Dir, cmd.Env = dir, append(st.launcher.environment(init), child.MarkName+"="+mark)
+	cmd.Dir, cmd.Env = dir, append(st.launcher.environment(st.launcher.allowed(init)), child.MarkName+"="+mark)
 	streams, err := child.NewPipes(cmd)
 	if err != nil {
 		return nil, err

@@ -3,7 +3,9 @@ package seqlink
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 )
 
 func takeAll(o *Outbox) string {
@@ -66,22 +68,68 @@ func TestOutboxForAnOldGateway(t *testing.T) {
 	}
 }
 
+// TestOutboxMakesWaitWhenFull: at the bound of frames, and at that of bytes, Room returns with its context only; below it
+// returns whatever became of the context, and it wakes a sender that waits when there is room again.
 func TestOutboxMakesWaitWhenFull(t *testing.T) {
-	t.Parallel()
-	o := NewOutbox()
-	o.Attach(true)
-	for range maxFrames {
-		o.Put("a", []byte(`{}`))
+	for name, fill := range map[string]func(o *Outbox){
+		"frames": func(o *Outbox) {
+			for range maxFrames {
+				o.Put("a", []byte(`{}`))
+			}
+		},
+		"bytes": func(o *Outbox) {
+			o.Put("a", []byte(`{}`))
+			o.Put("a", make([]byte, maxBytes-2))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := NewOutbox()
+				o.Attach(true)
+				fill(o)
+				through := func(ctx context.Context) *atomic.Bool {
+					returned := new(atomic.Bool)
+					go func() {
+						o.Room(ctx)
+						returned.Store(true)
+					}()
+					return returned
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				left, waits := through(ctx), through(t.Context())
+				synctest.Wait()
+				if left.Load() || waits.Load() {
+					t.Fatal("there is room in a full outbox")
+				}
+				cancel()
+				synctest.Wait()
+				if !left.Load() || waits.Load() {
+					t.Errorf("after one context has ended: that sender %t, the other %t", left.Load(), waits.Load())
+				}
+				for _, _, more := o.Take(); more; _, _, more = o.Take() { //nolint:revive // written, and not acknowledged
+				}
+				synctest.Wait()
+				if waits.Load() {
+					t.Error("what is written counts as acknowledged")
+				}
+				o.Ack("a", 1)
+				synctest.Wait()
+				if !waits.Load() {
+					t.Error("a sender is not woken by an ack")
+				}
+				o.Room(ctx) // below the bound nothing is waited for
+				o.Put("a", []byte(`{}`))
+				again := through(t.Context())
+				synctest.Wait()
+				if again.Load() {
+					t.Error("there is room in an outbox that is full again")
+				}
+				o.Forget()
+				synctest.Wait()
+				if !again.Load() {
+					t.Error("a sender is not woken when the peer is a new process")
+				}
+			})
+		})
 	}
-	gone, cancel := context.WithCancel(context.Background())
-	cancel()
-	o.Room(gone) // ends with its context
-	takeAll(o)
-	waited := make(chan struct{})
-	go func() {
-		defer close(waited)
-		o.Room(context.Background())
-	}()
-	o.Ack("a", 1)
-	<-waited
 }

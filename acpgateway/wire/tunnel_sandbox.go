@@ -113,14 +113,14 @@ type WorkspaceInventory struct {
 // Type implements Frame.
 func (*WorkspaceInventory) Type() string { return "workspace_inventory" }
 
-// Workspace is one of them.
+// Workspace is one of them. A proxy knows it by its run, by its instance or by both, and need not know whether it is there.
 type Workspace struct {
 	WorkspaceProvider string  `json:"workspace_provider"`
 	RunID             string  `json:"run_id"`
 	InstanceName      string  `json:"instance_name"`
 	HostPath          string  `json:"host_path"`
 	GuestPath         string  `json:"guest_path"`
-	Exists            bool    `json:"exists"`
+	Exists            *bool   `json:"exists"`
 	MTime             *string `json:"mtime"`
 	SizeBytes         *int64  `json:"size_bytes"`
 }

@@ -3,10 +3,13 @@
 package openai
 
 import (
+	"cmp"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"aqueduct/agui"
+	"aqueduct/internal/modelform"
 )
 
 // Message is a message of OpenAI's chat completions. That API refuses members it does not know, so an AG-UI message
@@ -49,49 +52,15 @@ type audio struct {
 	Format string `json:"format"`
 }
 
-// file is a file by OpenAI's id of it, or as a data URL.
+// file is a file by OpenAI's id of it, or as a data URL with a name.
 type file struct {
 	FileID   string `json:"file_id,omitempty"`
+	Filename string `json:"filename,omitempty"`
 	FileData string `json:"file_data,omitempty"`
 }
 
-// maxName bounds a message's name, in characters (OpenAI's limit).
-const maxName = 64
-
-// noResult is the content of the result of a call that has none yet: OpenAI refuses a conversation in which a call has no
-// result.
-const noResult = `{"status":"no_result"}`
-
-// Conversation converts a transcript to what the API takes as a whole conversation. Reasoning and activities are left out.
-// Each call is followed by its result, wherever the transcript has that: the API wants results directly behind the calls.
-// A result whose call was cut off a long conversation is left out, because the API refuses it.
-func Conversation(messages []agui.Message) []Message {
-	results := make(map[string]agui.Message)
-	for _, m := range messages {
-		if m.Role == agui.RoleTool {
-			results[m.ToolCallID] = m
-		}
-	}
-	list := make([]Message, 0, len(messages))
-	for _, m := range messages {
-		one, ok := messageOf(m)
-		if !ok || m.Role == agui.RoleTool {
-			continue
-		}
-		list = append(list, one)
-		for _, c := range one.ToolCalls {
-			answer := Message{Role: agui.RoleTool, ToolCallID: c.ID, Content: noResult}
-			if result, ok := results[c.ID]; ok {
-				answer.Content = resultOf(result)
-			}
-			list = append(list, answer)
-		}
-	}
-	return list
-}
-
-// Page converts messages that are a part of a conversation, each by itself: a result stands where the transcript has it,
-// and a call may have its result in another part. Reasoning and activities are left out.
+// Page converts messages, each by itself. Of a part of a conversation a call may have its result in another part; a whole
+// one is fitted before (agui.Fit). Reasoning and activities are left out.
 func Page(messages []agui.Message) []Message {
 	list := make([]Message, 0, len(messages))
 	for _, m := range messages {
@@ -111,12 +80,12 @@ func messageOf(m agui.Message) (Message, bool) {
 		return Message{Role: m.Role, ToolCallID: m.ToolCallID, Content: resultOf(m)}, true
 	case agui.RoleAssistant:
 		said := Message{Role: m.Role, Name: nameOf(m.Name)}
-		if text := m.Content.String(); text != "" {
-			said.Content = text
+		if !m.Content.Blank() {
+			said.Content = m.Content.String()
 		}
 		for _, c := range m.ToolCalls {
 			made := call{ID: c.ID, Type: "function"}
-			made.Function.Name, made.Function.Arguments = c.Function.Name, c.Function.Arguments
+			made.Function.Name, made.Function.Arguments = c.Function.Name, modelform.Object(c.Function.Arguments)
 			said.ToolCalls = append(said.ToolCalls, made)
 		}
 		return said, said.Content != nil || len(said.ToolCalls) > 0
@@ -124,76 +93,102 @@ func messageOf(m agui.Message) (Message, bool) {
 	return Message{}, false
 }
 
-// resultOf is the text of a tool's result, or its error where it has no text.
+// resultOf is the text of a tool's result, or its error where it has no text: a result of pictures cannot be sent.
 func resultOf(m agui.Message) string {
 	text := m.Content.String()
-	if text == "" {
-		return m.Error
+	if text == "" && len(m.Content.Parts) > 0 {
+		return cmp.Or(m.Error, leftOut)
 	}
-	return text
+	return cmp.Or(text, m.Error)
 }
 
-// contentOf is the text, or the parts where the message has parts. Parts of a kind that OpenAI does not have are left
-// out.
+// contentOf is the text, or the parts where the message has parts. Parts of a kind that OpenAI does not have are left out; a
+// message of nothing else reports that, because the API refuses one without parts.
 func contentOf(c agui.Content) any {
 	if c.Parts == nil {
 		return c.Text
 	}
 	parts := make([]part, 0, len(c.Parts))
-	for _, p := range c.Parts {
-		if converted, ok := partOf(p); ok {
+	for i := range c.Parts {
+		if converted, ok := partOf(&c.Parts[i]); ok {
 			parts = append(parts, converted)
 		}
+	}
+	if len(parts) == 0 {
+		return leftOut
 	}
 	return parts
 }
 
-// partOf converts one part; false for a kind or source that OpenAI does not have.
-func partOf(p agui.ContentPart) (part, bool) {
+// leftOut is the content of a message of which nothing can be sent.
+const leftOut = "[What this message has cannot be shown to a model.]"
+
+// partOf converts one part; false for a kind, source or format that OpenAI does not have.
+func partOf(p *agui.ContentPart) (part, bool) {
 	if p.Type == agui.PartText {
-		return part{Type: "text", Text: p.Text}, true
+		return part{Type: "text", Text: p.Text}, p.Text != ""
 	}
-	if p.Source == nil {
+	if p.Source == nil || p.Source.Value == "" {
 		return part{}, false
 	}
-	_, format, _ := strings.Cut(p.Source.MimeType, "/")
-	dataURL := "data:" + p.Source.MimeType + ";base64," + p.Source.Value
+	kind := mediaType(p.Source.MimeType)
+	dataURL := "data:" + kind + ";base64," + p.Source.Value
 	switch {
-	case p.Type == agui.PartImage && p.Source.Type == agui.SourceData:
-		return part{Type: "image_url", ImageURL: &address{dataURL}}, true
-	case p.Type == agui.PartImage && p.Source.Type == agui.SourceURL:
-		return part{Type: "image_url", ImageURL: &address{p.Source.Value}}, true
-	case p.Type == agui.PartAudio && p.Source.Type == agui.SourceData:
-		// OpenAI names formats and not MIME types: audio/mpeg is mp3, audio/x-wav is wav.
-		if format = strings.TrimPrefix(format, "x-"); format == "mpeg" {
-			format = "mp3"
-		}
-		return part{Type: "input_audio", Audio: &audio{Data: p.Source.Value, Format: format}}, true
-	case p.Type == agui.PartDocument && p.Source.Type == agui.SourceData:
-		return part{Type: "file", File: &file{FileData: dataURL}}, true
 	case p.Source.Type == agui.SourceFile:
 		return part{Type: "file", File: &file{FileID: p.Source.Value}}, true
+	case p.Type == agui.PartImage && p.Source.Type == agui.SourceURL:
+		return part{Type: "image_url", ImageURL: &address{p.Source.Value}}, !strings.HasPrefix(p.Source.Value, "data:")
+	case p.Source.Type != agui.SourceData:
+		return part{}, false
+	case p.Type == agui.PartImage:
+		return part{Type: "image_url", ImageURL: &address{dataURL}}, slices.Contains(imageTypes, kind)
+	case p.Type == agui.PartAudio:
+		format := audioFormats[kind]
+		return part{Type: "input_audio", Audio: &audio{Data: p.Source.Value, Format: format}}, format != ""
+	case p.Type == agui.PartDocument:
+		return part{Type: "file", File: &file{Filename: p.Filename(), FileData: dataURL}}, true
 	}
 	return part{}, false
 }
 
-// nameOf is a name reduced to the characters and length that OpenAI accepts.
-func nameOf(name string) string {
-	name = strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
-			return r
-		}
-		return '_'
-	}, name)
-	return name[:min(len(name), maxName)]
+// imageTypes are the pictures that OpenAI's API takes.
+var imageTypes = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
+
+// audioFormats are OpenAI's names of the formats that it takes, by the MIME types that they have elsewhere.
+var audioFormats = map[string]string{
+	"audio/mpeg": "mp3", "audio/mp3": "mp3", "audio/x-mp3": "mp3", "audio/mpeg3": "mp3", "audio/x-mpeg": "mp3", "audio/x-mpeg-3": "mp3", "audio/mpga": "mp3",
+	"audio/wav": "wav", "audio/x-wav": "wav", "audio/wave": "wav", "audio/x-wave": "wav", "audio/vnd.wave": "wav", "audio/x-pn-wav": "wav",
 }
 
-// Prompted is the transcript and the prompt in OpenAI's form, as JSON. The prompt is a user's message
-// (bridge.Call.Input), which always becomes exactly one.
-func Prompted(messages []agui.Message, prompt agui.Message) (list, input json.RawMessage, err error) {
-	if list, err = json.Marshal(Conversation(messages)); err != nil {
+// mediaType is a MIME type without its parameters, as OpenAI names it.
+func mediaType(text string) string {
+	kind, _, _ := strings.Cut(strings.ToLower(text), ";")
+	switch kind = strings.TrimSpace(kind); kind {
+	case "":
+		return "application/octet-stream"
+	case "image/jpg", "image/pjpeg":
+		return "image/jpeg"
+	case "image/x-png":
+		return "image/png"
+	}
+	return kind
+}
+
+// nameOf is a name in the form of a function's, which OpenAI accepts of a message too.
+func nameOf(name string) string {
+	if name == "" {
+		return ""
+	}
+	return modelform.Name(name)
+}
+
+// Prompted is a fitted history and the prompt in OpenAI's form, as JSON. The prompt is a user's message or a tool's result
+// (bridge.Call.Input), which always become exactly one.
+func Prompted(fitted []agui.Message, prompt agui.Message) (list, input json.RawMessage, err error) {
+	if list, err = json.Marshal(Page(fitted)); err != nil {
 		return nil, nil, err
 	}
-	input, err = json.Marshal(Conversation([]agui.Message{prompt})[0])
+	one, _ := messageOf(prompt)
+	input, err = json.Marshal(one)
 	return list, input, err
 }

@@ -5,7 +5,6 @@ package tdesign
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"strings"
 
@@ -24,6 +23,10 @@ type Body struct {
 	Files []agui.ContentPart
 	// Regenerate is whether a prompt that was sent before is to be answered again; nil: the page left it out.
 	Regenerate *bool
+	// Tools are those that the page runs, as a RunAgentInput declares them.
+	Tools []agui.Tool
+
+	tools json.RawMessage // as they came
 }
 
 // Answer is an answered tool call.
@@ -46,6 +49,13 @@ func DecodeBody(body []byte) (*Body, error) {
 	if err := agui.EachMember(body, b.member); err != nil {
 		return nil, err
 	}
+	if b.tools != nil {
+		in, err := agui.DecodeInput(append(append([]byte(`{"tools":`), b.tools...), '}'))
+		if err != nil {
+			return nil, err
+		}
+		b.Tools = in.Tools
+	}
 	return b, nil
 }
 
@@ -65,6 +75,8 @@ func (b *Body) member(key, val []byte) error {
 		if err := json.Unmarshal(val, &b.Regenerate); err != nil {
 			return &agui.InputError{Path: "/regenerate", Reason: "must be a boolean"}
 		}
+	case "tools":
+		b.tools = val
 	case "attachments":
 		return b.files(val)
 	case "forwardedProps":
@@ -104,12 +116,9 @@ func (b *Body) files(val []byte) error {
 
 // sourceOf is what an attachment's URL points to. One that was not uploaded may hold its bytes itself.
 func sourceOf(url, mimeType string) *agui.Source {
-	if inline, ok := strings.CutPrefix(url, "data:"); ok {
-		if kind, data, ok := strings.Cut(inline, ";base64,"); ok {
-			return &agui.Source{Type: agui.SourceData, Value: data, MimeType: cmp.Or(mimeType, kind)}
-		}
-	}
-	return &agui.Source{Type: agui.SourceURL, Value: url, MimeType: mimeType}
+	source := &agui.Source{Type: agui.SourceURL, Value: url, MimeType: mimeType}
+	source.Plain()
+	return source
 }
 
 // forwarded looks for an answer where a hand-made RunAgentInput would put it; one

@@ -75,7 +75,7 @@ func (d *dialect) translate(ev agui.Event, event []byte) {
 	case *agui.TextMessageEnd:
 		d.text.end(out, e.MessageID, event)
 	case *agui.ReasoningStart:
-		d.thinkingStart()
+		d.thinkingStart(e)
 	case *agui.ReasoningMessageStart:
 		d.thoughtStart()
 	case *agui.ReasoningMessageContent:
@@ -111,6 +111,12 @@ func (d *dialect) translate(ev agui.Event, event []byte) {
 		*agui.TextMessageChunk, *agui.ToolCallChunk, *agui.ReasoningMessageChunk:
 		// Left out: a standard message snapshot does nothing in TDesign, and one with content arrays breaks the bubble.
 		// It does not know subagents. Chunks do not occur in a log.
+	case *agui.Custom:
+		d.thinking.end(out) // a custom block would be drawn inside of it
+		if e.Name == agui.MessageChanged {
+			d.calls.amend(out, e.Value)
+		}
+		out.pass(event)
 	default:
 		d.thinking.end(out) // a custom block would be drawn inside of it
 		out.pass(event)
@@ -151,16 +157,16 @@ func (d *dialect) textContent(e *agui.TextMessageContent, event []byte) {
 
 // thinkingStart opens the block, unless it is open: TDesign has one, and spans that overlap share
 // it.
-func (d *dialect) thinkingStart() {
+func (d *dialect) thinkingStart(e *agui.ReasoningStart) {
 	if !d.thinking.open {
 		d.newBlock()
-		d.thinking.start(&d.out)
+		d.thinking.start(&d.out, e)
 	}
 }
 
 // thoughtStart begins a thought, and the block around it when the agent has sent none.
 func (d *dialect) thoughtStart() {
-	d.thinkingStart()
+	d.thinkingStart(new(agui.ReasoningStart))
 	d.thinking.startMessage(&d.out)
 }
 

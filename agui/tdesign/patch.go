@@ -10,7 +10,8 @@ import (
 )
 
 // TDesign applies patches with code of its own that differs from RFC 6902 (an
-// add at an index overwrites, missing parents are made, test is not known). What
+// add at an index overwrites, missing parents are made, test is not known, and "/"
+// is the whole document, not the key ""). What
 // both understand alike is: replace and remove of a member that is there, add of
 // a member to an object that is there, and add at the end of an array.
 
@@ -50,7 +51,7 @@ func segments(pointer string) []string {
 // appliesAlike performs op on doc, a decoded document, if TDesign and RFC 6902
 // agree about it; path is where in doc.
 func appliesAlike(doc any, o *operation, path []string) bool {
-	if len(path) == 0 {
+	if len(path) == 0 || slices.Contains(path, "") {
 		return false
 	}
 	for len(path) > 1 {

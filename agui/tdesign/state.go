@@ -144,7 +144,7 @@ func byKey(ops []operation) (groups []*group, ok bool) {
 // alike reports whether TDesign would give the key the value that it has here.
 func (g *group) alike(before json.RawMessage) bool {
 	var doc any
-	if g.crosses || json.Unmarshal(before, &doc) != nil {
+	if g.crosses || g.key == "" || json.Unmarshal(before, &doc) != nil {
 		return false
 	}
 	for i := range g.ops {

@@ -28,6 +28,8 @@ func TestUnsafeDeltaBecomesASnapshotOfItsKey(t *testing.T) {
 		"member removed":     {`{"op":"remove","path":"/a/n"}`, delta(`{"op":"remove","path":"/a/n"}`)},
 		"the key itself":     {`{"op":"replace","path":"/a","value":{"n":2}}`, snapshot(`{"a":{"n":2}}`)},
 		"the key removed":    {`{"op":"remove","path":"/a"}`, snapshot(`{"a":null}`)},
+		"the empty key":      {`{"op":"add","path":"/","value":{"n":2}}`, snapshot(`{"":{"n":2}}`)},
+		"an empty key below": {`{"op":"add","path":"/c/","value":2}`, snapshot(`{"c":{"":2}}`)},
 		"a new key":          {`{"op":"add","path":"/d","value":{"n":2}}`, snapshot(`{"d":{"n":2}}`)},
 		"a falsy key":        {`{"op":"replace","path":"/b","value":1}`, snapshot(`{"b":1}`)},
 		"moved inside":       {`{"op":"move","from":"/a/n","path":"/a/m"}`, snapshot(`{"a":{"l":[{"x":1},2],"m":1}}`)},

@@ -19,10 +19,18 @@ type thinking struct {
 	free    bool   // nothing needs to be held any more
 }
 
-// start opens the block. The dialect has closed what was open.
-func (t *thinking) start(out *frames) {
+// start opens the block, with the title that THINKING_START has and REASONING_START has not. The dialect has closed what was
+// open.
+func (t *thinking) start(out *frames, e *agui.ReasoningStart) {
 	*t = thinking{open: true}
-	out.pass([]byte(`{"type":"THINKING_START"}`))
+	var metadata map[string]struct {
+		Title string `json:"title"`
+	}
+	event := []byte(`{"type":"THINKING_START"}`)
+	if _ = json.Unmarshal(e.Metadata, &metadata); metadata[agui.UnknownMembersKey].Title != "" {
+		event = append(agui.AppendString(append(event[:len(event)-1], `,"title":`...), metadata[agui.UnknownMembersKey].Title), '}')
+	}
+	out.pass(event)
 }
 
 // startMessage begins a thought in the block, and ends the one before it.

@@ -28,6 +28,7 @@ type call struct {
 	begun    bool // some arguments have come
 	whole    bool // its arguments go out in one piece, at its end
 	args     []byte
+	shown    []byte // the arguments that went out
 	sent     object // of the arguments that went out in pieces
 	complete bool   // its end came with all its arguments; what comes after it is a repeat
 	answered bool
@@ -46,10 +47,10 @@ type object struct {
 	closed            bool
 }
 
-// read goes on with the next piece. Brackets in strings do not count; text behind the closing brace
-// is ignored.
-func (o *object) read(text string) {
-	for i := 0; i < len(text) && !o.closed; i++ {
+// read goes on with the next piece, and returns how much of it belongs to the object. Brackets in strings do not count.
+func (o *object) read(text string) (n int) {
+	i := 0
+	for ; i < len(text) && !o.closed; i++ {
 		switch c := text[i]; {
 		case o.escaped:
 			o.escaped = false
@@ -65,6 +66,7 @@ func (o *object) read(text string) {
 			o.closed = o.depth == 0
 		}
 	}
+	return i
 }
 
 // appendArgs keeps back what TDesign would get wrong in pieces: a Question, whose
@@ -83,8 +85,18 @@ func (cs *calls) appendArgs(out *frames, e *agui.ToolCallArgs, event []byte) {
 		c.args = append(c.args, e.Delta...)
 		return
 	}
-	c.sent.read(e.Delta)
-	out.pass(event)
+	// What follows a complete object is of another call, whose deltas its agent gave the id of this one: TDesign would show no
+	// JSON for both. The log puts that right later (amend).
+	n := c.sent.read(e.Delta)
+	c.shown = append(c.shown, e.Delta[:n]...)
+	switch {
+	case n == len(e.Delta):
+		out.pass(event)
+	case n > 0:
+		whole := *e
+		whole.Delta = e.Delta[:n]
+		out.send(&whole)
+	}
 }
 
 // end ends a call and sends the arguments that were kept back. A call may end more than once: an
@@ -102,7 +114,7 @@ func (cs *calls) end(out *frames, e *agui.ToolCallEnd, event []byte) {
 			args = withOptionIDs(e.ToolCallID, args)
 		}
 		out.send(&agui.ToolCallArgs{ToolCallID: e.ToolCallID, Delta: args})
-		c.args = nil
+		c.args, c.shown = nil, []byte(args)
 	}
 	out.pass(event)
 }

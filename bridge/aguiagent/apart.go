@@ -12,7 +12,7 @@ import (
 
 const (
 	// membersKey is the member of metadata that has the members which 1.0 does not know, as they came.
-	membersKey = "aqueduct.members"
+	membersKey = agui.UnknownMembersKey
 	// kindKey is the member of metadata that has the kind of an encrypted value, which is a member of its own in the draft of 1.1.
 	kindKey = "aqueduct.encryptedValueType"
 )

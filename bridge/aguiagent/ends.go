@@ -21,23 +21,22 @@ const (
 	CodeCancelled = "agent_cancelled" // it ended its run as cancelled by itself
 )
 
-// calls are the tool calls that have no result, in the order in which they began. given are those among them that the
-// run was given with the history; mine are all that this run has shown or answered.
+// calls are the tool calls that have no result, by key and in the order in which they began. given are those among them that
+// the run was given with the history; mine are all that this run has shown or answered.
 type calls struct {
-	open  []string
-	given map[string]bool
-	mine  map[string]bool
+	open    []string
+	given   map[string]bool
+	settled map[string]bool // given ones that have their result
+	mine    map[string]bool
 }
 
 // unanswered takes in the calls of a history.
 func (c *calls) unanswered(history []agui.Message) {
-	c.given, c.mine = make(map[string]bool), make(map[string]bool)
-	for i := range history {
+	c.given, c.settled, c.mine = make(map[string]bool), make(map[string]bool), make(map[string]bool)
+	for i := range history { // in their order: a later call may have the id of one that has its result
 		for _, call := range history[i].ToolCalls {
 			c.given[call.ID] = true
 		}
-	}
-	for i := range history {
 		if history[i].Role == agui.RoleTool {
 			delete(c.given, history[i].ToolCallID)
 		}
@@ -53,9 +52,15 @@ func (c *calls) note(ev agui.Event) {
 		c.open, c.mine[e.ToolCallID] = append(c.open, e.ToolCallID), true
 	case *agui.ToolCallResult:
 		c.mine[e.ToolCallID] = true
+		c.settled[e.ToolCallID] = c.settled[e.ToolCallID] || c.given[e.ToolCallID]
 		delete(c.given, e.ToolCallID)
-		c.open = slices.DeleteFunc(c.open, func(id string) bool { return id == e.ToolCallID })
+		c.drop(e.ToolCallID)
 	}
+}
+
+// drop forgets a call of this run that waits.
+func (c *calls) drop(key string) {
+	c.open = slices.DeleteFunc(c.open, func(open string) bool { return open == key })
 }
 
 // finished is RUN_FINISHED. What the run waits for becomes Questions: its interrupts, and the calls of the client's tools
@@ -77,7 +82,7 @@ func (t *Translator) finished(dst []bridge.Output, e *agui.RunFinished) []bridge
 		dst = t.ask(dst, end, asked{t.runID, askedByInterrupt, i.ID}, t.interrupt(i))
 	}
 	for _, id := range t.pending.open {
-		call, _ := t.fold.Call(id)
+		call, _ := t.call(id)
 		if !covered[id] && (t.tools[call.Function.Name] || slices.Contains(outcome.PendingToolCallIDs, id)) {
 			dst = t.ask(dst, end, asked{t.runID, askedByCall, id}, t.clientTool(call))
 		}
@@ -95,7 +100,7 @@ func (t *Translator) ask(dst []bridge.Output, end *bridge.End, is asked, q *appr
 // clientTool is a call of the client's tool. It stands in the log already, under the id that the Question gets.
 func (t *Translator) clientTool(call agui.ToolCall) *approval.Request {
 	return &approval.Request{
-		CallID: t.names.call(call.ID), Kind: approval.AskClientTool, ToolName: call.Function.Name, Args: argsOf(call),
+		CallID: t.names.call(call.ID), Kind: approval.AskClientTool, ToolName: t.names.functions.Own(call.Function.Name), Args: argsOf(call),
 	}
 }
 
@@ -106,7 +111,7 @@ const reasonCall = "tool_call"
 // tool call asks for a permission and shows the call's arguments. One whose answer has a schema that knows no "approved"
 // asks for an input. What is left people answer with yes or no.
 func (t *Translator) interrupt(i agui.Interrupt) *approval.Request {
-	call, isCall := t.fold.Call(i.ToolCallID)
+	call, isCall := t.call(i.ToolCallID)
 	isCall = isCall && t.pending.waits(i.ToolCallID) // else it is another call of that id, long over
 	if isCall && t.tools[call.Function.Name] && i.Reason != reasonCall {
 		return t.clientTool(call)
@@ -119,7 +124,7 @@ func (t *Translator) interrupt(i agui.Interrupt) *approval.Request {
 	case i.Reason == "input_required" || !takesApproval(i.ResponseSchema):
 		q.Kind, q.ToolName, q.Tool, q.Args, q.ResponseSchema = approval.AskInput, inputTool, "", i.Metadata, i.ResponseSchema
 	case isCall:
-		q.Tool, q.Args = call.Function.Name, argsOf(call)
+		q.Tool, q.Args = t.names.functions.Own(call.Function.Name), argsOf(call)
 	default:
 		q.Args = i.Metadata
 	}

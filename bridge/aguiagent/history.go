@@ -15,19 +15,27 @@ import (
 // names which ids the log has.
 type historian struct {
 	names *names
-	// agent is the id of the agent that is called. In a thread with several agents the messages of each have its name, and
-	// their ids are only restored for the one that gave them.
+	// agent is the id of the agent that is called. In a thread with several agents the text messages of a further one have its
+	// name, and ids are only restored for the agent that gave them.
 	agent    string
-	messages map[string]bool   // ids that were given, of either side
+	messages map[given]bool    // ids that were given, of either side
 	calls    map[string]string // by ours
 	hidden   map[string]bool   // calls that are the cards of Questions
+}
+
+// given is an id that a message has for the agent. A thought and the answer that follows from it may have one id, and so may
+// the results of several calls; any other message that begins under an id of an earlier run keeps ours.
+type given struct {
+	id, call string
+	thought  bool
+	again    int
 }
 
 // history is the transcript as the agent is sent it.
 func (n *names) history(transcript []agui.Message, agent string) []agui.Message {
 	h := historian{
 		names: n, agent: agent,
-		messages: make(map[string]bool), calls: make(map[string]string), hidden: make(map[string]bool),
+		messages: make(map[given]bool), calls: make(map[string]string), hidden: make(map[string]bool),
 	}
 	list := make([]agui.Message, 0, len(transcript))
 	for i := range transcript {
@@ -44,46 +52,68 @@ func (h *historian) message(m agui.Message) (agui.Message, bool) {
 	case agui.RoleActivity: // shown to people only
 		return m, false
 	case agui.RoleUser, agui.RoleSystem, agui.RoleDeveloper:
-		h.messages[m.ID] = true
+		h.messages[given{id: m.ID}] = true
 		return m, true
 	case agui.RoleTool:
 		if h.hidden[m.ToolCallID] {
 			return m, false
 		}
 	}
+	ids, kind, rest := restore(m.Metadata)
+	if ids.Forgotten && h.isTheirs(&m, ids) {
+		return m, false
+	}
 	kept := m
-	m.ToolCalls = h.toolCalls(m)
+	ofCalls := h.toolCalls(&m)
 	if len(kept.ToolCalls) > 0 && len(m.ToolCalls) == 0 && m.Content.Absent {
 		return m, false // it was a card and nothing else
+	}
+	if ids.MessageID == "" {
+		ids = ofCalls
 	}
 	if theirs, ok := h.calls[m.ToolCallID]; ok && m.Role == agui.RoleTool {
 		m.ToolCallID = theirs
 	}
-	ours := m.ID
-	ids, kind, rest := restore(m.Metadata)
 	m.Metadata = rest
 	if m.EncryptedValue != "" && m.EncryptedValueType == "" {
 		m.EncryptedValueType = kind
 	}
-	if len(m.ToolCalls) > 0 && !m.Content.Absent && m.Content.Parts == nil && m.Content.Text == "" {
-		m.Content.Absent = true // providers refuse an empty text beside calls
-	}
-	if theirs := ids.MessageID; theirs != "" && h.isTheirs(m) && !h.messages[theirs] {
-		m.ID = theirs
-		h.names.messages[theirs] = ours
-	}
-	h.messages[m.ID] = true
+	h.restoreID(&m, ids)
 	m.SubagentRunID = "" // a run knows the subagents that it starts
 	m.Kept(nil)          // it is not as it was kept
 	return m, true
 }
 
-// isTheirs reports whether a message is of the agent that is called. A thread of one agent names no speaker.
-func (h *historian) isTheirs(m agui.Message) bool { return m.Name == "" || m.Name == h.agent }
+// restoreID gives a message the id that the agent gave it.
+func (h *historian) restoreID(m *agui.Message, ids own) {
+	as := given{id: ids.MessageID, thought: m.Role == agui.RoleReasoning, again: ids.Again}
+	if m.Role == agui.RoleTool {
+		as.call = m.ToolCallID
+	}
+	ours := m.ID
+	if as.id != "" && h.isTheirs(m, ids) && !h.messages[as] {
+		m.ID = as.id
+		if _, taken := h.names.messages[as.id]; !taken || m.Role == agui.RoleAssistant {
+			h.names.messages[as.id] = ours
+		}
+	} else {
+		as.id = ours
+	}
+	h.messages[as] = true
+}
 
-// toolCalls are the calls of a message without the cards of Questions. A call has one id for the agent: of two that it gave
-// the same, the second keeps ours, as the result would else be of the first.
-func (h *historian) toolCalls(m agui.Message) []agui.ToolCall {
+// isTheirs reports whether a message is of the agent that is called. The thread's own agent is not named with its ids, nor are
+// further ones in logs of earlier versions, which have their name on text messages.
+func (h *historian) isTheirs(m *agui.Message, ids own) bool {
+	if ids.Agent != "" {
+		return ids.Agent == h.names.agent
+	}
+	return m.Name == h.agent || m.Name == "" && h.names.agent == ""
+}
+
+// toolCalls leaves the cards of Questions out of a message and gives the other calls the agent's own ids. It returns what they
+// have of the message's own id. Calls of several runs may have one id: providers and agents match a result with the call before it.
+func (h *historian) toolCalls(m *agui.Message) (of own) {
 	calls := slices.Clone(m.ToolCalls)
 	kept := calls[:0]
 	for _, c := range calls {
@@ -92,18 +122,23 @@ func (h *historian) toolCalls(m agui.Message) []agui.ToolCall {
 			h.hidden[c.ID] = true
 			continue
 		}
+		c.Function.Name = ownTool(c.Function.Name)
 		ids, kind, rest := restore(c.Metadata)
 		c.Metadata = rest
 		if c.EncryptedValue != "" && c.EncryptedValueType == "" {
 			c.EncryptedValueType = kind
 		}
-		if theirs := ids.ToolCallID; theirs != "" && h.isTheirs(m) && h.names.calls[theirs] == "" {
+		if theirs := ids.ToolCallID; theirs != "" && h.isTheirs(m, ids) {
 			h.names.calls[theirs], h.calls[c.ID] = c.ID, theirs
 			c.ID = theirs
 		}
+		if of.MessageID == "" {
+			of = ids
+		}
 		kept = append(kept, c)
 	}
-	return kept
+	m.ToolCalls = kept
+	return of
 }
 
 // isCard reports whether a call is how a Question is shown. An agent's own tool of that name is shown under another.
@@ -114,9 +149,10 @@ func isCard(c agui.ToolCall) bool {
 // inputTool is the name under which an interrupt that wants an input is shown.
 const inputTool = "request_input"
 
-// shownTool is the name under which the agent's tool is shown: one that means a card here would get buttons.
+// shownTool is the name under which the agent's tool is shown: one that means a card here would get buttons, and providers
+// refuse one that is empty.
 func shownTool(name string) string {
-	if name == approval.PermissionTool || name == inputTool {
+	if name == approval.PermissionTool || name == inputTool || name == "" {
 		return cardPrefix + name
 	}
 	return name

@@ -29,10 +29,16 @@ func Prompt(call bridge.Call, deliveries []approval.Delivery) Call {
 		runID = bridge.NewCallID(call.TurnID)
 	}
 	n := newNames(call.TurnID, runID)
+	if call.InstanceID != call.SessionID {
+		n.agent = call.AgentID
+	}
 	given := answersOf(deliveries)
+	history := given.answered(n.history(call.Messages, call.AgentID))
+	fit := agui.Fit(history, call.Tools, given.open(history))
+	n.functions = fit.Names
 	in := agui.RunAgentInput{
 		ThreadID: call.InstanceID, RunID: runID, ParentRunID: given.runID, ProtocolVersion: agui.Version, State: stateOf(call.State),
-		Messages: given.answered(n.history(call.Messages, call.AgentID)), Tools: call.Tools, Context: call.Context,
+		Messages: fit.Messages, Tools: fit.Tools, Context: call.Context,
 		ForwardedProps: call.ForwardedProps, Resume: given.resume,
 	}
 	if in.Tools == nil {
@@ -44,7 +50,24 @@ func Prompt(call bridge.Call, deliveries []approval.Delivery) Call {
 	if in.ForwardedProps == nil {
 		in.ForwardedProps = json.RawMessage("{}")
 	}
-	return Call{Body: in.AppendJSON(nil), Translator: newTranslator(n, runID, in.Messages, call.Tools)}
+	t := newTranslator(n, runID, in.Messages, in.Tools)
+	t.pending.unanswered(history) // a result that the agent has is taken in place of the one that was made up
+	return Call{Body: in.AppendJSON(nil), Translator: t}
+}
+
+// open are the calls of the Turn that have no result while the agent gets answers: one of them may be what an interrupt is
+// about, and the agent runs it then.
+func (a answers) open(history []agui.Message) map[string]bool {
+	if len(a.resume) == 0 {
+		return nil
+	}
+	open := make(map[string]bool)
+	for i := len(history) - 1; i >= 0 && history[i].Role != agui.RoleUser; i-- {
+		for _, call := range history[i].ToolCalls {
+			open[call.ID] = true
+		}
+	}
+	return open
 }
 
 // stateOf is the shared state; {} for none, since agents read members of it.
@@ -79,7 +102,7 @@ func answersOf(deliveries []approval.Delivery) (a answers) {
 		}
 		a.runID = is.runID
 		if is.kind == askedByCall {
-			a.messages = append(a.messages, toolMessage(is.id, d))
+			a.messages = append(a.messages, toolMessage(ownID(is.id), d))
 			continue
 		}
 		entry := agui.ResumeEntry{InterruptID: is.id, Status: d.Status, Payload: payloadOf(d)}
@@ -130,7 +153,7 @@ func (a answers) answered(history []agui.Message) []agui.Message {
 			history = append(history, m)
 		}
 	}
-	return agui.OrderResults(history)
+	return history
 }
 
 func toolMessage(callID string, d approval.Delivery) agui.Message {

@@ -6,6 +6,8 @@ package aguiagent
 
 import (
 	"encoding/json"
+	"strconv"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -23,17 +25,25 @@ import (
 //
 //	message, reasoning, result    the agent's run, and the agent's id
 //	activity, subagent            the Turn, and the agent's id
-//	tool call                     the Turn and the agent's id; where that is taken, the run as well
+//	tool call                     the Turn and the call's key; where that is taken, the run as well
 //	question (interrupt)          the Turn, the run, and the agent's id
 type names struct {
+	agent    string // whose ids are kept with this name; "" for the thread's own agent
 	turnID   string
 	turn     uuid.UUID         // the space of what goes on from run to run
 	run      uuid.UUID         // the space of one run
 	messages map[string]string // by the agent's id; of the history, then of this run
-	calls    map[string]string // the newest of each
+	calls    map[string]string // the newest of each, by key
 	taken    map[string]bool   // our ids of calls, those of the history
 	thoughts map[string]bool   // reasoning messages of this run, by the agent's id
+	begun    map[string]bool   // text messages of this run, by the agent's id
+	aliases  map[alias]string  // messages that a snapshot gave another id
+
+	functions agui.FunctionNames // under which the agent has the tools
 }
+
+// alias is an id that a snapshot gave a message: of a result with the key of its call.
+type alias struct{ role, call, id string }
 
 // newNames makes the names of one run. A Turn's id is a UUID; one of any other form gets a space of its own all the
 // same.
@@ -45,12 +55,16 @@ func newNames(turnID, runID string) names {
 	return names{
 		turnID: turnID, turn: turn, run: uuid.NewSHA1(turn, []byte("run:"+runID)),
 		messages: make(map[string]string), calls: make(map[string]string), taken: make(map[string]bool), thoughts: make(map[string]bool),
+		begun: make(map[string]bool), aliases: make(map[alias]string),
 	}
 }
 
 // newMessage is the id of a message that this run begins, or goes on with.
 func (n *names) newMessage(theirs string) string {
-	id := uuid.NewSHA1(n.run, []byte("message:"+theirs)).String()
+	id, ok := n.aliases[alias{agui.RoleAssistant, "", theirs}]
+	if !ok {
+		id = uuid.NewSHA1(n.run, []byte("message:"+theirs)).String()
+	}
 	n.messages[theirs] = id
 	return id
 }
@@ -66,12 +80,18 @@ func (n *names) message(theirs string) string {
 // reasoning is the id of a reasoning message and of the span around it. Some agents give a thought and the answer that
 // follows from it the same id, so it has a space of its own.
 func (n *names) reasoning(theirs string) string {
+	if id, ok := n.aliases[alias{agui.RoleReasoning, "", theirs}]; ok {
+		return id
+	}
 	return uuid.NewSHA1(n.run, []byte("reasoning:"+theirs)).String()
 }
 
 // result is the id of the message that a result becomes. Some agents give it the id of the message that made the call.
-func (n *names) result(e *agui.ToolCallResult) string {
-	return uuid.NewSHA1(n.run, []byte("result:"+e.ToolCallID+":"+e.MessageID)).String()
+func (n *names) result(call, theirs string) string {
+	if id, ok := n.aliases[alias{agui.RoleTool, call, theirs}]; ok {
+		return id
+	}
+	return uuid.NewSHA1(n.run, []byte("result:"+call+":"+theirs)).String()
 }
 
 // newCall is the id of a tool call that begins. The first of a Turn under its id has the one that the tool proxy derives,
@@ -113,11 +133,28 @@ func (n *names) subagent(theirs string) string {
 // ownKey is the member of metadata under which a message or a call of the log carries the agent's own id of it.
 const ownKey = "aqueduct"
 
-// own are the agent's own ids, in metadata.
+// own are the agent's own ids, in metadata. Those of a call have the id of its message too, where only calls show it.
 type own struct {
 	MessageID  string `json:"messageId,omitempty"`
 	ToolCallID string `json:"toolCallId,omitempty"`
+	Agent      string `json:"agent,omitempty"` // whose ids these are; "" for the thread's own agent
+	// Again counts messages to which the agent gave one id in a run: the second has 2.
+	Again int `json:"again,omitempty"`
+	// Forgotten is set on a message that the agent's own memory does not have, as a snapshot of it shows.
+	Forgotten bool `json:"forgotten,omitempty"`
 }
+
+// ownMessage are the own ids of a message.
+func (n *names) ownMessage(key string) own {
+	ids := own{MessageID: ownID(key), Agent: n.agent}
+	if _, use, again := strings.Cut(key, keyMark); again {
+		ids.Again, _ = strconv.Atoi(use) // of keyOf's writing
+	}
+	return ids
+}
+
+// key is the key of the message.
+func (ids own) key() string { return keyOf(ids.MessageID, ids.Again) }
 
 // annotate adds the agent's own ids to metadata of its events. What the agent has under the same key is replaced.
 func annotate(metadata json.RawMessage, ids own) json.RawMessage {

@@ -1,13 +1,24 @@
 // This file puts each kind of event under our ids. It changes the event in place: an event belongs to the translator
-// from its decoding on.
+// from its decoding on. A kind that is not named here is refused: it would stand in the log under the agent's own ids.
 
 package aguiagent
 
-import "aqueduct/agui"
+import (
+	"fmt"
+
+	"aqueduct/agui"
+)
+
+// unknownEventError is of a kind of event for which this file has no rule.
+type unknownEventError struct{ is agui.Type }
+
+func (e *unknownEventError) Error() string {
+	return fmt.Sprintf("%s has no rule by which its ids become ours", e.is)
+}
 
 // event is an event of the agent under our ids. The types come in the order of how often they do, deltas first. A START
 // keeps the agent's own id in its metadata: with the next prompt the agent gets it back (input.go).
-func (n *names) event(ev agui.Event) agui.Event {
+func (n *names) event(ev agui.Event) error {
 	switch e := ev.(type) {
 	case *agui.TextMessageContent:
 		e.Sub, e.MessageID = n.lane(e.Sub), n.message(e.MessageID)
@@ -16,34 +27,49 @@ func (n *names) event(ev agui.Event) agui.Event {
 	case *agui.ReasoningMessageContent:
 		e.Sub, e.MessageID = n.lane(e.Sub), n.reasoning(e.MessageID)
 	case *agui.TextMessageStart:
-		e.Sub, e.Metadata = n.lane(e.Sub), annotate(e.Metadata, own{MessageID: e.MessageID})
+		e.Sub, e.Metadata = n.lane(e.Sub), annotate(e.Metadata, n.ownMessage(e.MessageID))
+		n.begun[e.MessageID] = true
 		e.MessageID = n.newMessage(e.MessageID)
 	case *agui.TextMessageEnd:
 		e.Sub, e.MessageID = n.lane(e.Sub), n.message(e.MessageID)
 	case *agui.ToolCallStart:
-		e.Sub, e.Metadata = n.lane(e.Sub), annotate(e.Metadata, own{ToolCallID: e.ToolCallID})
-		e.ToolCallID, e.ToolCallName = n.newCall(e.ToolCallID), shownTool(e.ToolCallName)
-		if e.ParentMessageID != "" {
-			e.ParentMessageID = n.message(e.ParentMessageID)
-		}
+		n.toolCallStart(e)
 	case *agui.ToolCallEnd:
 		e.Sub, e.ToolCallID = n.lane(e.Sub), n.call(e.ToolCallID)
 	case *agui.ToolCallResult:
-		e.Sub, e.Metadata = n.lane(e.Sub), annotate(e.Metadata, own{MessageID: e.MessageID})
-		e.MessageID, e.ToolCallID = n.result(e), n.call(e.ToolCallID)
+		e.Sub, e.Metadata = n.lane(e.Sub), annotate(e.Metadata, n.ownMessage(e.MessageID))
+		e.MessageID, e.ToolCallID = n.result(e.ToolCallID, e.MessageID), n.call(e.ToolCallID)
 	default:
 		return n.rare(ev)
 	}
-	return ev
+	return nil
+}
+
+// toolCallStart is event for the START of a call. A message that only has calls has no START of its own, so its own id
+// stands with its calls. Clients give a call without a message one under the id of the call.
+func (n *names) toolCallStart(e *agui.ToolCallStart) {
+	ids := own{ToolCallID: ownID(e.ToolCallID), Agent: n.agent}
+	switch {
+	case e.ParentMessageID == "":
+		ids.MessageID = ids.ToolCallID
+	case !n.begun[e.ParentMessageID]:
+		of := n.ownMessage(e.ParentMessageID)
+		ids.MessageID, ids.Again = of.MessageID, of.Again
+	}
+	e.Sub, e.Metadata = n.lane(e.Sub), annotate(e.Metadata, ids)
+	e.ToolCallID, e.ToolCallName = n.newCall(e.ToolCallID), shownTool(n.functions.Own(e.ToolCallName))
+	if e.ParentMessageID != "" {
+		e.ParentMessageID = n.message(e.ParentMessageID)
+	}
 }
 
 // rare is event for the types that streams have few of. Those without an id of their own only change lanes.
-func (n *names) rare(ev agui.Event) agui.Event {
+func (n *names) rare(ev agui.Event) error {
 	switch e := ev.(type) {
 	case *agui.ReasoningStart:
 		e.Sub, e.MessageID = n.lane(e.Sub), n.reasoning(e.MessageID)
 	case *agui.ReasoningMessageStart:
-		e.Sub, e.Metadata = n.lane(e.Sub), annotate(e.Metadata, own{MessageID: e.MessageID})
+		e.Sub, e.Metadata = n.lane(e.Sub), annotate(e.Metadata, n.ownMessage(e.MessageID))
 		n.thoughts[e.MessageID] = true
 		e.MessageID = n.reasoning(e.MessageID)
 	case *agui.ReasoningMessageEnd:
@@ -79,8 +105,10 @@ func (n *names) rare(ev agui.Event) agui.Event {
 		}
 	case *agui.SubagentError:
 		e.Sub = n.lane(e.Sub)
+	default:
+		return &unknownEventError{ev.EventType()}
 	}
-	return ev
+	return nil
 }
 
 // subagentStarted puts a subagent under our ids, with what it was started by.

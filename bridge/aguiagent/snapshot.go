@@ -1,5 +1,6 @@
 // This file takes a MESSAGES_SNAPSHOT apart. In AG-UI a snapshot replaces a client's history; our log only grows, so
-// it is compared with what is known, and only the difference is shown.
+// it is compared with what is known, and only the difference is shown. snapshotalign.go decides which message of a
+// snapshot is which, snapshotmessage.go what becomes of one.
 
 package aguiagent
 
@@ -12,64 +13,116 @@ import (
 // it has, so the snapshot becomes the events of what it adds, and amendments of what it changes. Most agents end a run with
 // one that does neither.
 //
-// What users and operators wrote is kept here already, as they wrote it. A message that stands here under another id, with
-// the same role and text, is the same: some agents number a conversation anew in each snapshot.
-func (t *Translator) snapshot(dst []bridge.Output, e *agui.MessagesSnapshot) []bridge.Output {
-	known := t.renamed(e.Messages)
-	type given struct{ role, id string }
-	seen := make(map[given]bool, len(e.Messages))
-	for i := range e.Messages {
-		m := &e.Messages[i]
-		switch m.Role {
-		case agui.RoleUser, agui.RoleSystem, agui.RoleDeveloper:
-			continue
+// What users and operators wrote is kept here already, as they wrote it. Messages of earlier runs stay as they were. For the
+// messages of this run the snapshot is right: their texts, calls, results, order, and the ids by which the agent knows them.
+func (t *Translator) snapshot(dst []bridge.Output, e *agui.MessagesSnapshot) ([]bridge.Output, error) {
+	d := difference{t: t, list: t.align(e.Messages), out: dst}
+	for i := range d.list {
+		s := &d.list[i]
+		s.m.Metadata = withUnknown(s.m.Metadata, s.m.Unknown)
+		if s.of != ofRun {
+			d.show(d.added(s)...)
 		}
-		if seen[given{m.Role, m.ID}] { // of two with one id the first counts
-			continue
+		if s.of != ofPast {
+			d.changed(s)
 		}
-		seen[given{m.Role, m.ID}] = true
-		m.Metadata = withUnknown(m.Metadata, m.Unknown)
-		id := known[m.ID]
-		for _, ev := range t.added(m, id) {
-			dst = t.show(dst, ev)
-		}
-		dst = t.changed(dst, m, id)
 	}
-	return dst
+	d.moved()
+	d.ordered()
+	d.forgotten()
+	return d.out, d.err
 }
 
-// spoken is what makes two messages the same.
-type spoken struct{ role, text string }
+// difference is what a snapshot has beyond what is known.
+type difference struct {
+	t    *Translator
+	list []stands
+	out  []bridge.Output
+	err  error // the first; nothing is shown after it
+}
 
-// renamed are the ids of a snapshot that stand for messages which are known, each with the id that is known.
-func (t *Translator) renamed(snapshot []agui.Message) map[string]string {
-	given := make(map[string]bool, len(snapshot))
-	for i := range snapshot {
-		given[snapshot[i].ID] = true
-	}
-	lengths := make(map[int]bool, len(snapshot)) // by which most differ, without a look at their texts
-	for i := range snapshot {
-		lengths[len(snapshot[i].Content.String())] = true
-	}
-	missing := make(map[spoken][]string)
-	for _, m := range t.fold.Messages() {
-		if text := m.Content.String(); !given[m.ID] && text != "" && lengths[len(text)] {
-			is := spoken{m.Role, text}
-			missing[is] = append(missing[is], m.ID)
+// show shows events that a snapshot stands for.
+func (d *difference) show(events ...agui.Event) {
+	for _, ev := range events {
+		if d.err == nil {
+			d.out, d.err = d.t.show(d.out, ev)
 		}
 	}
-	known := make(map[string]string, len(snapshot))
-	for i := range snapshot {
-		m := &snapshot[i]
-		if known[m.ID] != "" {
+}
+
+// amend changes a message of this run.
+func (d *difference) amend(a agui.Amendment) {
+	d.t.shown.Amend(a)
+	d.out = append(d.out, bridge.Output{Amended: &a})
+}
+
+// moved takes calls out of messages that lost them to other messages of the snapshot.
+func (d *difference) moved() {
+	owner := make(map[string]string) // of a call: its message, by our ids
+	for i := range d.list {
+		if s := &d.list[i]; s.of != ofPast {
+			for _, call := range s.m.ToolCalls {
+				owner[d.t.names.call(call.ID)] = s.id
+			}
+		}
+	}
+	if len(owner) == 0 {
+		return
+	}
+	for _, m := range d.t.shown.Messages() {
+		kept := make([]agui.ToolCall, 0, len(m.ToolCalls))
+		for _, call := range m.ToolCalls {
+			if now, stands := owner[call.ID]; !stands || now == m.ID {
+				kept = append(kept, call)
+			}
+		}
+		if len(kept) < len(m.ToolCalls) {
+			d.amend(agui.Amendment{MessageID: m.ID, ToolCalls: &kept})
+		}
+	}
+}
+
+// ordered puts the messages of this run into the order of the snapshot.
+func (d *difference) ordered() {
+	place := make(map[string]int)
+	for i, m := range d.t.shown.Messages() {
+		place[m.ID] = i + 1
+	}
+	before, furthest := "", 0
+	for i := range d.list {
+		s := &d.list[i]
+		at := place[s.id]
+		if s.of == ofPast || s.m.Role == agui.RoleActivity || at == 0 {
 			continue
 		}
-		is := spoken{m.Role, m.Content.String()}
-		if _, ok := t.fold.Message(m.ID); ok {
-			known[m.ID] = m.ID
-		} else if same := missing[is]; len(same) > 0 {
-			known[m.ID], missing[is] = same[0], same[1:]
+		if at < furthest {
+			d.amend(agui.Amendment{MessageID: s.id, After: before})
+		} else {
+			furthest = at
+		}
+		before = s.id
+	}
+}
+
+// forgotten marks texts of this run that the snapshot does not have, such as those of a graph's inner steps. They stay where
+// people read them, and the agent, which compares by id and would add them to its memory, is not sent them. A snapshot
+// without a message of this run was made before it.
+func (d *difference) forgotten() {
+	stand := make(map[string]bool)
+	for i := range d.list {
+		if d.list[i].of != ofPast {
+			stand[d.list[i].id] = true
 		}
 	}
-	return known
+	if len(stand) == 0 {
+		return
+	}
+	for _, m := range d.t.shown.Messages() {
+		ids, _, _ := restore(m.Metadata)
+		gone := m.Role == agui.RoleAssistant && len(m.ToolCalls) == 0 && !m.Content.Absent && !stand[m.ID] && !d.t.grammar.TextOpen(ids.key())
+		if gone != ids.Forgotten && ids.MessageID != "" {
+			ids.Forgotten = gone
+			d.amend(agui.Amendment{MessageID: m.ID, Metadata: annotate(nil, ids)})
+		}
+	}
 }

@@ -14,39 +14,42 @@ import (
 	"aqueduct/internal/jsonequal"
 )
 
-// added are the events of what a message of a snapshot adds: the message, unless it is known, and those of its calls that
-// are not.
-func (t *Translator) added(m *agui.Message, known string) (events []agui.Event) {
+// added are the events of what a message of a snapshot adds: the message, unless it is known. Of a message of the history,
+// they are those of calls that are not.
+func (d *difference) added(s *stands) []agui.Event {
+	m := s.m
 	switch m.Role {
 	case agui.RoleAssistant:
-		if known == "" {
-			events = textEvents(m)
+		if s.of != ofPast {
+			return textEvents(m)
 		}
-		parent := known
-		if parent == "" {
-			parent = m.ID
-		}
+		var events []agui.Event
 		for _, call := range m.ToolCalls {
-			if _, there := t.fold.Call(call.ID); !there {
-				events = append(events, callEvents(call, parent)...)
+			_, known := d.t.past.calls[call.ID]
+			if !known && d.t.uses.last(call.ID) == nil && s.parent != "" {
+				events = append(events, d.callEvents(call, s.parent)...)
 			}
 		}
+		return events
 	case agui.RoleTool:
-		if known == "" && t.pending.waits(m.ToolCallID) {
-			events = append(events, &agui.ToolCallResult{
+		if _, known := d.t.call(m.ToolCallID); known && s.of == isNew {
+			if one := d.t.uses.waiting(ownID(m.ToolCallID)); one != nil {
+				one.answered = true
+			}
+			return []agui.Event{&agui.ToolCallResult{
 				Sub: noted(m.Metadata), MessageID: m.ID, ToolCallID: m.ToolCallID, Content: m.Content, Role: agui.RoleTool,
-			})
+			}}
 		}
 	case agui.RoleReasoning:
-		if known == "" {
-			events = reasoningEvents(m)
+		if s.of == isNew {
+			return reasoningEvents(m)
 		}
 	case agui.RoleActivity:
-		events = append(events, &agui.ActivitySnapshot{
+		return []agui.Event{&agui.ActivitySnapshot{
 			Sub: noted(m.Metadata), MessageID: m.ID, ActivityType: m.ActivityType, Content: m.Activity,
-		})
+		}}
 	}
-	return events
+	return nil
 }
 
 // waits reports whether a call has no result.
@@ -69,7 +72,9 @@ func textEvents(m *agui.Message) []agui.Event {
 	return append(events, &agui.TextMessageEnd{MessageID: m.ID})
 }
 
-func callEvents(call agui.ToolCall, parent string) []agui.Event {
+// callEvents are those of a call that was not streamed.
+func (d *difference) callEvents(call agui.ToolCall, parent string) []agui.Event {
+	d.t.uses.begin(ownID(call.ID), call.Function.Name).open = false
 	events := []agui.Event{
 		&agui.ToolCallStart{
 			Sub: noted(withUnknown(call.Metadata, call.Unknown)), ToolCallID: call.ID, ToolCallName: call.Function.Name, ParentMessageID: parent,
@@ -93,101 +98,139 @@ func reasoningEvents(m *agui.Message) []agui.Event {
 	return append(events, &agui.ReasoningMessageEnd{MessageID: m.ID}, &agui.ReasoningEnd{MessageID: m.ID})
 }
 
-// changed is what a snapshot has of a message that this run has shown beyond what was shown: more text goes on behind what
-// there is; another text, metadata and the error of a tool, for which AG-UI has no event, amend the message. Messages of
-// earlier runs stay as they were. What a snapshot leaves out of a message stays, too.
-func (t *Translator) changed(dst []bridge.Output, m *agui.Message, known string) []bridge.Output {
-	id := t.idOf(m, known)
-	have, ok := t.shown.Message(id)
+// changed is what a snapshot has of a message of this run beyond what was shown: calls that are missing and more text behind
+// what there is are shown by events; another text, other calls, metadata, the error of a tool, and another id of the agent's,
+// for which AG-UI has no event, amend the message. What a snapshot leaves out of a message stays.
+func (d *difference) changed(s *stands) {
+	if s.m.Role == agui.RoleActivity {
+		return
+	}
+	d.missing(s)
+	have, ok := d.t.shown.Message(s.id)
+	if !ok && (s.m.Role != agui.RoleAssistant || len(s.m.ToolCalls) == 0) {
+		return
+	}
+	a := agui.Amendment{MessageID: s.id}
 	if !ok {
-		return dst
+		a.Role = agui.RoleAssistant // its calls were streamed under another message
 	}
-	if rest, more := t.more(m, &have); more {
-		return t.sealed(t.goOn(dst, m, rest), m, id, &have)
+	if rest, more := more(s.m, &have); more {
+		d.goOn(s.m, rest)
+	} else if rewrites(s.m, &have) {
+		a.Content = s.m.Content.AppendJSON(nil)
 	}
-	a := agui.Amendment{MessageID: id}
-	if t.rewrites(m, &have) {
-		a.Content = m.Content.AppendJSON(nil)
+	if s.m.Role == agui.RoleTool && s.m.Error != have.Error {
+		a.Error = s.m.Error
 	}
-	if m.Role == agui.RoleTool && m.Error != have.Error {
-		a.Error = m.Error
+	a.ToolCalls = d.otherCalls(s.m, &have)
+	a.Metadata = newer(s.m.Metadata, have.Metadata)
+	if ids := d.t.names.ownMessage(s.m.ID); ids != ownOf(&have) {
+		a.Metadata = annotate(a.Metadata, ids)
 	}
-	a.Metadata = newer(m.Metadata, have.Metadata)
-	if a.Content != nil || a.Error != "" || a.Metadata != nil {
-		t.shown.Amend(a)
-		dst = append(dst, bridge.Output{Amended: &a})
+	if a.Changes() {
+		d.amend(a)
 	}
-	return t.sealed(dst, m, id, &have)
+	d.sealed(s.m, s.id, &have)
 }
 
-// idOf is the id under which this run has shown a message of a snapshot.
-func (t *Translator) idOf(m *agui.Message, known string) string {
-	if known == "" {
-		known = m.ID
+// ownOf are the agent's own ids of a message that was shown.
+func ownOf(m *agui.Message) own {
+	ids, _, _ := restore(m.Metadata)
+	if ids.MessageID == "" && len(m.ToolCalls) > 0 {
+		ids, _, _ = restore(m.ToolCalls[0].Metadata)
+		ids.ToolCallID = ""
 	}
-	switch m.Role {
-	case agui.RoleAssistant:
-		return t.names.message(known)
-	case agui.RoleReasoning:
-		return t.names.reasoning(known)
-	case agui.RoleTool:
-		return t.names.result(&agui.ToolCallResult{ToolCallID: m.ToolCallID, MessageID: known})
+	ids.Forgotten = false
+	return ids
+}
+
+// missing shows the calls of a message that were not streamed.
+func (d *difference) missing(s *stands) {
+	for _, call := range s.m.ToolCalls {
+		if _, shown := d.t.shown.Call(d.t.names.call(call.ID)); !shown || !d.t.pending.mine[call.ID] {
+			d.show(d.callEvents(call, s.m.ID)...)
+		}
 	}
-	return ""
+}
+
+// otherCalls are the calls of a message as a snapshot has them; nil where they were shown so. What is spelled otherwise and
+// means the same is no change, nor is a call that is still streamed.
+func (d *difference) otherCalls(m, have *agui.Message) *[]agui.ToolCall {
+	if len(m.ToolCalls) == 0 {
+		return nil
+	}
+	other := len(m.ToolCalls) != len(have.ToolCalls)
+	calls := make([]agui.ToolCall, len(m.ToolCalls))
+	for i, call := range m.ToolCalls {
+		is, _ := d.t.shown.Call(d.t.names.call(call.ID))
+		name, args := shownTool(d.t.names.functions.Own(call.Function.Name)), call.Function.Arguments
+		if !d.t.grammar.CallOpen(call.ID) && (is.Function.Name != name || !jsonequal.Texts([]byte(is.Function.Arguments), []byte(args))) {
+			is.Function, other = agui.FunctionCall{Name: name, Arguments: args}, true
+		}
+		other = other || have.ToolCalls[i].ID != is.ID
+		calls[i] = is
+	}
+	if !other {
+		return nil
+	}
+	for _, gone := range have.ToolCalls {
+		if !slices.ContainsFunc(calls, func(c agui.ToolCall) bool { return c.ID == gone.ID }) {
+			ids, _, _ := restore(gone.Metadata)
+			d.t.pending.drop(ids.ToolCallID)
+		}
+	}
+	return &calls
 }
 
 // more is the text by which a snapshot has more of an assistant's message than was shown.
-func (t *Translator) more(m, have *agui.Message) (rest string, ok bool) {
-	if m.Role != agui.RoleAssistant || !t.rewrites(m, have) {
+func more(m, have *agui.Message) (rest string, ok bool) {
+	if m.Role != agui.RoleAssistant || !rewrites(m, have) {
 		return "", false
 	}
 	return strings.CutPrefix(m.Content.String(), have.Content.String())
 }
 
-// rewrites reports whether a message has another content than was shown. Some agents use the ids of an earlier run again: what
-// stands there of the earlier message is no change of this one.
-func (t *Translator) rewrites(m, have *agui.Message) bool {
-	if m.Content.Absent || string(m.Content.AppendJSON(nil)) == string(have.Content.AppendJSON(nil)) {
+// LeftOut stands in an event for bytes that its reader left out, because they are what the agent was sent.
+const LeftOut = "[left out]"
+
+// rewrites reports whether a message has another content than was shown.
+func rewrites(m, have *agui.Message) bool {
+	if m.Content.Absent || have.Content.Absent && m.Content.Parts == nil && m.Content.Text == "" || strings.Contains(m.Content.String(), LeftOut) {
 		return false
 	}
-	before, used := t.given[m.ID]
-	return !used || before != m.Content.String()
+	return string(m.Content.AppendJSON(nil)) != string(have.Content.AppendJSON(nil))
 }
 
 // goOn shows more text of a message, which is open or is opened again.
-func (t *Translator) goOn(dst []bridge.Output, m *agui.Message, rest string) []bridge.Output {
+func (d *difference) goOn(m *agui.Message, rest string) {
 	content := &agui.TextMessageContent{Sub: noted(m.Metadata), MessageID: m.ID, Delta: rest}
 	events := []agui.Event{&agui.TextMessageStart{MessageID: m.ID, Role: agui.RoleAssistant, Name: m.Name}, content, &agui.TextMessageEnd{MessageID: m.ID}}
-	admitted, err := t.grammar.Admit(nil, events[0])
+	admitted, err := d.t.grammar.Admit(nil, events[0])
 	if err != nil { // it is open
 		admitted, events = []agui.Event{content}, nil
 	}
 	for _, ev := range events[min(1, len(events)):] {
-		admitted, _ = t.grammar.Admit(admitted, ev) // what was opened goes on and ends
+		admitted, _ = d.t.grammar.Admit(admitted, ev) // what was opened goes on and ends
 	}
-	for _, ev := range admitted {
-		dst = t.show(dst, ev)
-	}
-	return dst
+	d.show(admitted...)
 }
 
 // sealed shows the encrypted values that a snapshot has of a message and of its calls and that were not shown.
-func (t *Translator) sealed(dst []bridge.Output, m *agui.Message, id string, have *agui.Message) []bridge.Output {
+func (d *difference) sealed(m *agui.Message, id string, have *agui.Message) {
 	if m.EncryptedValue != "" && m.EncryptedValue != have.EncryptedValue {
 		e := &agui.ReasoningEncryptedValue{Subtype: "message", EntityID: id, EncryptedValue: m.EncryptedValue, EncryptedValueType: m.EncryptedValueType}
-		t.keepType(e)
-		t.shown.Apply(e)
-		dst = append(dst, bridge.Output{Event: e})
+		d.t.keepType(e)
+		d.t.shown.Apply(e)
+		d.out = append(d.out, bridge.Output{Event: e})
 	}
 	for _, call := range m.ToolCalls {
-		ours, ok := t.shown.Call(t.names.call(call.ID))
+		ours, ok := d.t.shown.Call(d.t.names.call(call.ID))
 		if ok && call.EncryptedValue != "" && call.EncryptedValue != ours.EncryptedValue {
-			dst = t.show(dst, &agui.ReasoningEncryptedValue{
+			d.show(&agui.ReasoningEncryptedValue{
 				Subtype: "tool-call", EntityID: call.ID, EncryptedValue: call.EncryptedValue, EncryptedValueType: call.EncryptedValueType,
 			})
 		}
 	}
-	return dst
 }
 
 // newer are the members of metadata that are not there yet, or have another value; nil for none.

@@ -1,15 +1,18 @@
 // This file turns the events of the agent into Outputs. An event goes this way: decoded, what 1.0 does not know is
 // set apart (apart.go), what is between two calls of the agent's model is left out (goesOn), the grammar makes it
-// legal, and it is shown under our ids (names.go). The end of the run and a MESSAGES_SNAPSHOT have files of their
+// legal, characters that two deltas share are joined, and it is shown under our ids (names.go). The end of the run and a MESSAGES_SNAPSHOT have files of their
 // own.
 
 package aguiagent
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 
 	"aqueduct/agui"
 	"aqueduct/bridge"
@@ -20,35 +23,39 @@ import (
 // first: chunks become start, content and end there, and what is open is closed, so that the rest need not know about
 // either. One goroutine uses it, and it is for one run: the next call of the agent has a new one.
 type Translator struct {
+	// KeepRaw passes on the events of the agent's own upstream: RAW, and the rawEvent of any event. Some frameworks send each
+	// event of theirs once more that way, with the whole conversation in it.
+	KeepRaw bool
+
 	names    names
-	runID    string            // our id of the agent's run, under which the grammar has it
-	grammar  agui.Grammar      // of the agent's stream
-	fold     *agui.Fold        // the conversation under the agent's ids: what it was sent, and what it has added
-	shown    *agui.Fold        // what this run has added, under ours
-	given    map[string]string // texts of the history, by the agent's ids
-	tools    map[string]bool   // of the client, by name: a call of one is for the page
-	voices   map[string]bool   // messages that the agent sends as another's
-	typed    map[string]bool   // what has an encrypted value of a named kind, by our ids
-	pending  calls             // those without a result, by which it is known what the run waits for
-	repeated map[string]bool   // calls of an earlier run that this one shows again
-	paused   *agui.RunFinished // a RUN_FINISHED that may not have been the end (goesOn)
-	usage    []agui.TokenUsage // of such
+	runID    string              // our id of the agent's run, under which the grammar has it
+	grammar  agui.Grammar        // of the agent's stream
+	uses     uses                // the calls of the run, some of which have one id
+	past     past                // what the agent was sent
+	shown    *agui.Fold          // what this run has added, under our ids
+	results  map[string][]string // messages of this run, by the call that they answer; our ids
+	tools    map[string]bool     // of the client, by name: a call of one is for the page
+	voices   map[string]bool     // messages that the agent sends as another's
+	typed    map[string]bool     // what has an encrypted value of a named kind, by our ids
+	pending  calls               // those without a result, by which it is known what the run waits for
+	repeated map[string]bool     // calls of an earlier run that this one shows again
+	paused   *agui.RunFinished   // a RUN_FINISHED that may not have been the end (goesOn)
+	usage    []agui.TokenUsage   // of such
 	ended    bool
 
-	admitted []agui.Event // those of one call of Translate; kept for its memory
+	halves agui.Halves // joins characters that the agent cut in two
+
+	admitted, whole []agui.Event // those of one call of Translate; kept for their memory
 }
 
 // newTranslator makes a Translator for a run that is given the history, under the agent's ids, and the tools of the client.
 func newTranslator(n names, runID string, history []agui.Message, tools []agui.Tool) *Translator {
 	t := &Translator{
-		names: n, runID: runID, fold: agui.NewFold(history), shown: agui.NewFold(nil), given: make(map[string]string, len(history)),
+		names: n, runID: runID, past: newPast(history), shown: agui.NewFold(nil), results: make(map[string][]string),
 		tools: make(map[string]bool, len(tools)), repeated: make(map[string]bool), voices: make(map[string]bool), typed: make(map[string]bool),
 	}
 	for _, tool := range tools {
-		t.tools[tool.Name] = true
-	}
-	for i := range history {
-		t.given[history[i].ID] = history[i].Content.String()
+		t.tools[tool.Name], t.tools[n.functions.Own(tool.Name)] = true, true // an agent may know it by either
 	}
 	t.pending.unanswered(history)
 	// Some agents show the result of a tool that was approved before their RUN_STARTED, so the run begins with the call.
@@ -62,32 +69,80 @@ func (t *Translator) Ended() bool { return t.ended }
 // doneText is how streams of OpenAI's API end. Some adapters send it behind the last event.
 var doneText = []byte("[DONE]")
 
-// Translate appends what the data of one SSE event means. An error is of the stream, and the Translator must not be used
+// RefusedError reports an event that cannot be taken, by its type.
+type RefusedError struct {
+	Type  agui.Type // "" of one whose type cannot be read
+	Cause error
+}
+
+// Error implements error.
+func (e *RefusedError) Error() string { return "event " + string(e.Type) + ": " + e.Cause.Error() }
+
+// Unwrap is the cause.
+func (e *RefusedError) Unwrap() error { return e.Cause }
+
+// Sentence names, for a person, the event that was refused and the reason. It has no value of the event: agents put secrets in
+// them.
+func (e *RefusedError) Sentence() string {
+	why := "it breaks the order of events"
+	if in, ok := errors.AsType[*agui.InputError](e.Cause); ok {
+		why = strings.TrimPrefix(in.Error(), "agui: ")
+	} else if rule, ok := errors.AsType[*agui.GrammarError](e.Cause); ok {
+		why = "it breaks the rule " + string(rule.Rule)
+	} else if _, ok := errors.AsType[*unknownEventError](e.Cause); ok {
+		why = "this server has no rule for its ids"
+	}
+	return fmt.Sprintf("The agent sent an event that cannot be taken: %s, %s.", cmp.Or(string(e.Type), "without a type"), why)
+}
+
+// Translate appends what the data of one SSE event means. An error is a [*RefusedError], and the Translator must not be used
 // after it.
-//
-// An event of a type that is not known, which a later version of AG-UI may have, becomes RAW: every client takes that, and
-// clients before 1.0 end at a type that they do not know.
 func (t *Translator) Translate(dst []bridge.Output, data []byte) ([]bridge.Output, error) {
 	if bytes.Equal(data, doneText) {
 		return t.End(dst), nil
 	}
 	data = bytes.Clone(data) // what is decoded refers to it
-	ev, err := agui.Decode(data)
-	if unknown, ok := errors.AsType[*agui.UnknownTypeError](err); ok {
-		ev, err = &agui.Raw{Event: data, Source: "agui:" + unknown.Type}, nil
+	ev, err := decode(data)
+	of, unknown := errors.AsType[*agui.UnknownTypeError](err)
+	if unknown {
+		ev, err = &agui.Raw{Event: data, Source: "agui:" + of.Type}, nil
 	}
 	if err != nil {
-		return dst, err
+		return dst, &RefusedError{agui.TypeIn(data), err}
 	}
+	if !t.KeepRaw {
+		agui.Shared(ev).RawEvent = nil
+		if ev.EventType() == agui.TypeRaw && !unknown {
+			return dst, nil
+		}
+	}
+	if dst, err = t.take(dst, ev); err != nil {
+		return dst, &RefusedError{ev.EventType(), err}
+	}
+	return dst, nil
+}
+
+// take appends what an event means that could be read.
+func (t *Translator) take(dst []bridge.Output, ev agui.Event) (_ []bridge.Output, err error) {
 	dst = setApart(dst, ev)
+	t.uses.on(ev)
 	if t.goesOn(ev) {
 		return dst, nil
 	}
 	if t.admitted, err = t.grammar.Admit(t.admitted[:0], ev); err != nil {
 		return dst, err
 	}
+	t.whole = t.whole[:0]
 	for _, ev := range t.admitted {
-		dst = t.admit(dst, ev)
+		if _, ok := ev.(*agui.RunError); ok { // ends what is open without an END
+			t.whole = t.halves.Flush(t.whole)
+		}
+		t.whole = t.halves.Join(t.whole, ev)
+	}
+	for _, ev := range t.whole {
+		if dst, err = t.admit(dst, ev); err != nil {
+			return dst, err
+		}
 	}
 	return dst, nil
 }
@@ -118,7 +173,7 @@ func (t *Translator) counted(more []agui.TokenUsage) []agui.TokenUsage {
 
 // isOwn reports whether a call is of a tool that the agent has itself.
 func (t *Translator) isOwn(callID string) bool {
-	call, _ := t.fold.Call(callID)
+	call, _ := t.call(callID)
 	return !t.tools[call.Function.Name]
 }
 
@@ -133,43 +188,63 @@ func (t *Translator) End(dst []bridge.Output) []bridge.Output {
 		return dst
 	}
 	for _, ev := range admitted {
-		dst = t.admit(dst, ev)
+		dst, _ = t.admit(dst, ev) // ends of what was admitted before
 	}
 	return dst
 }
 
 // admit takes one legal event that is no chunk.
-func (t *Translator) admit(dst []bridge.Output, ev agui.Event) []bridge.Output {
+func (t *Translator) admit(dst []bridge.Output, ev agui.Event) ([]bridge.Output, error) {
 	switch e := ev.(type) {
 	case *agui.RunFinished:
-		return t.finished(dst, e)
+		return t.finished(dst, e), nil
 	case *agui.RunError:
-		return t.failed(dst, e)
+		return t.failed(dst, e), nil
 	case *agui.MessagesSnapshot:
 		return t.snapshot(dst, e)
+	case *agui.ToolCallStart:
+		if t.past.isAnothers(e.ParentMessageID) && !t.names.begun[e.ParentMessageID] {
+			e.ParentMessageID = "" // clients make a message for such a call
+		}
 	}
 	if t.repeats(ev) {
-		return dst
+		return dst, nil
 	}
 	if t.otherVoice(ev) {
-		return append(dst, raw(ev.EventType(), ev.AppendJSON(nil)))
+		return append(dst, raw(ev.EventType(), ev.AppendJSON(nil))), nil
 	}
 	return t.show(dst, ev)
 }
 
 // show takes one event that clients are shown.
-func (t *Translator) show(dst []bridge.Output, ev agui.Event) []bridge.Output {
+func (t *Translator) show(dst []bridge.Output, ev agui.Event) ([]bridge.Output, error) {
 	if e, ok := ev.(*agui.ToolCallResult); ok && !t.pending.mine[e.ToolCallID] && !t.pending.isGiven(e.ToolCallID) {
 		t.names.newCall(e.ToolCallID) // of a call that was not shown; one of that id in the history has its result
 	}
 	t.pending.note(ev)
-	t.fold.Apply(ev)
-	named := t.names.event(ev)
-	if e, ok := named.(*agui.ReasoningEncryptedValue); ok {
+	if err := t.names.event(ev); err != nil {
+		return dst, err
+	}
+	if e, ok := ev.(*agui.ReasoningEncryptedValue); ok {
 		t.keepType(e)
 	}
-	t.shown.Apply(named)
-	return append(dst, bridge.Output{Event: named})
+	t.shown.Apply(ev)
+	if e, ok := ev.(*agui.ToolCallResult); ok && !slices.Contains(t.results[e.ToolCallID], e.MessageID) {
+		t.results[e.ToolCallID] = append(t.results[e.ToolCallID], e.MessageID)
+	}
+	return append(dst, bridge.Output{Event: ev}), nil
+}
+
+// call finds a call by its key: of this run, else the newest of that id that the agent was sent.
+func (t *Translator) call(key string) (agui.ToolCall, bool) {
+	if t.pending.mine[key] {
+		if call, ok := t.shown.Call(t.names.call(key)); ok {
+			call.ID, call.Function.Name = key, ownTool(call.Function.Name)
+			return call, true
+		}
+	}
+	call, ok := t.past.calls[key]
+	return call, ok
 }
 
 // repeats reports whether an event shows a call again that the run was given with the history and that has no result: some
@@ -177,9 +252,12 @@ func (t *Translator) show(dst []bridge.Output, ev agui.Event) []bridge.Output {
 func (t *Translator) repeats(ev agui.Event) bool {
 	switch e := ev.(type) {
 	case *agui.ToolCallStart:
-		call, known := t.fold.Call(e.ToolCallID)
+		call, known := t.past.calls[e.ToolCallID]
 		again := known && t.pending.isGiven(e.ToolCallID) && ownTool(call.Function.Name) == e.ToolCallName
 		t.repeated[e.ToolCallID] = again
+		if again {
+			delete(t.uses.of, e.ToolCallID)
+		}
 		return again
 	case *agui.ToolCallArgs:
 		return t.repeated[e.ToolCallID]

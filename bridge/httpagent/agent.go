@@ -86,6 +86,10 @@ type Config struct {
 	Secret    signed.Secret  // signs the calls; "" signs none
 	Header    http.Header    // sent with each call: a credential
 	Gate      *outbound.Gate // the way out; with the Outbound of the Limits
+	// KeepRaw passes on the RAW events and rawEvents of an agent of ProtocolAGUI.
+	KeepRaw bool
+	// CancelOnLeave has a Turn end when the last client that reads it has left, as ?on_leave=cancel does for one request.
+	CancelOnLeave bool
 }
 
 // Agent is one HTTP agent.
@@ -96,6 +100,7 @@ type Config struct {
 type Agent struct {
 	cfg    Config
 	client *http.Client
+	stops  stops
 }
 
 // New makes an Agent. It connects when it is called.
@@ -123,6 +128,9 @@ func (a *Agent) Resume(ctx context.Context, call bridge.Call, answers []approval
 
 // Resumable implements bridge.Resumable. An agent that was not configured so may say it with each answer (turn.Resumable).
 func (a *Agent) Resumable() bool { return a.cfg.Resumable }
+
+// CancelsOnLeave implements bridge.Leaving.
+func (a *Agent) CancelsOnLeave() bool { return a.cfg.CancelOnLeave }
 
 // Protocol is one of package store's, for the directory of agents.
 func (a *Agent) Protocol() string { return string(a.cfg.Protocol) }

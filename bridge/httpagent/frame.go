@@ -38,6 +38,10 @@ type frameReader struct {
 	skipLF     bool // the last line ended in CR
 	begun      bool // the byte order mark has been looked for
 
+	// echo leaves out of a line past the limit what the agent was sent, and squeezing is set while it does; nil leaves out nothing.
+	echo      *squeezer
+	squeezing bool
+
 	event  string
 	data   []byte // of the frame under construction; in buf until the next read
 	inData bool
@@ -71,7 +75,7 @@ func (f *frameReader) fill() error {
 		f.end -= f.start
 		f.start = 0
 	}
-	if f.end+len(f.data) > f.limit {
+	if f.end+len(f.data) > f.limit && !f.squeeze() || f.squeezing && f.echo.read > echoBytes {
 		return errFrameTooLarge
 	}
 	if f.end == len(f.buf) { // one unfinished line fills it
@@ -79,11 +83,39 @@ func (f *frameReader) fill() error {
 	}
 	// A reader may return bytes and an error at once. The error comes again with the next read.
 	n, err := f.r.Read(f.buf[f.end:])
-	f.end += n
+	f.took(n)
 	if n > 0 {
 		return nil
 	}
 	return err
+}
+
+// squeeze leaves out of a line past the limit what the agent was sent, until the line ends. It returns false where the frame
+// has several lines, or where the rest of the line is still past the limit.
+func (f *frameReader) squeeze() bool {
+	if f.echo == nil || f.squeezing || f.inData {
+		return false
+	}
+	*f.echo, f.squeezing = squeezer{}, true
+	f.end = f.echo.squeeze(f.buf, 0, 0, f.end)
+	f.scanned = f.end
+	return f.end <= f.limit
+}
+
+// took takes in the bytes that a read has put after the end.
+func (f *frameReader) took(n int) {
+	from, to := f.end, f.end+n
+	if !f.squeezing {
+		f.end = to
+		return
+	}
+	line := to
+	if i := bytes.IndexAny(f.buf[from:to], "\r\n"); i >= 0 {
+		line, f.squeezing = from+i, false
+	}
+	f.end = f.echo.squeeze(f.buf, from, from, line)
+	f.scanned = f.end // all before the line's end, and a run that was left out may have begun before
+	f.end += copy(f.buf[f.end:], f.buf[line:to])
 }
 
 // parse takes all complete lines. It reports whether a frame or a comment was completed; an upstream sends comments as

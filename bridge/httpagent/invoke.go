@@ -27,11 +27,14 @@ type invokeRest struct {
 		UserID string `json:"user_id"`
 	} `json:"context"`
 
-	Tools          []tool          `json:"tools"`
-	State          json.RawMessage `json:"state,omitempty"`
-	ClientContext  []clientContext `json:"client_context"`
-	ForwardedProps json.RawMessage `json:"forwarded_props,omitempty"`
-	Resume         []resume        `json:"resume,omitempty"`
+	Tools []tool `json:"tools"`
+	// FunctionNames has the own names of tools whose names do not fit the APIs of models, by the names that they have in
+	// "messages" and "tools".
+	FunctionNames  map[string]string `json:"function_names,omitempty"`
+	State          json.RawMessage   `json:"state,omitempty"`
+	ClientContext  []clientContext   `json:"client_context"`
+	ForwardedProps json.RawMessage   `json:"forwarded_props,omitempty"`
+	Resume         []resume          `json:"resume,omitempty"`
 }
 
 // tool is a tool that the user's client declares.
@@ -61,20 +64,26 @@ type resume struct {
 	Repeated bool   `json:"repeated,omitempty"`
 }
 
-// bodyOf is the request body of one invoke, the transcript in the form that the agent is configured for. Lists that an
-// agent is promised are empty and never null; resume is only there in an invoke that brings answers.
-func bodyOf(call bridge.Call, answers []approval.Delivery, form Messages) ([]byte, error) {
+// bodyOf is the request body of one invoke, the transcript fitted (agui.Fit) and in the form that the agent is configured for.
+// Lists that an agent is promised are empty and never null; resume is only there in an invoke that brings answers. The agent
+// may name tools as it was sent them, so the names go to the translator of what it answers.
+func bodyOf(call bridge.Call, answers []approval.Delivery, form Messages) (body []byte, names agui.FunctionNames, err error) {
 	input := call.Input()
+	open := make(map[string]bool)
+	for _, a := range answers {
+		open[a.CallID] = form != MessagesOpenAI // whose API takes no call without a result
+	}
+	fit := agui.Fit(call.Messages, call.Tools, open)
 	first := invokeHead{
 		AgentID: call.AgentID, SessionID: call.ThreadID, RunID: call.TurnID,
 		InputMessage: input.AppendKept(nil),
 	}
 	b := invokeRest{
-		Tools: make([]tool, 0, len(call.Tools)), State: call.State,
+		Tools: make([]tool, 0, len(fit.Tools)), FunctionNames: fit.Names.Changed(), State: call.State,
 		ClientContext: make([]clientContext, 0, len(call.Context)), ForwardedProps: call.ForwardedProps,
 	}
 	b.Context.UserID = call.UserID
-	for _, t := range call.Tools {
+	for _, t := range fit.Tools {
 		b.Tools = append(b.Tools, tool{Name: t.Name, Description: t.Description, Parameters: t.Parameters})
 	}
 	for _, c := range call.Context {
@@ -85,24 +94,23 @@ func bodyOf(call bridge.Call, answers []approval.Delivery, form Messages) ([]byt
 	}
 	var transcript json.RawMessage
 	if form == MessagesOpenAI {
-		var err error
-		if transcript, first.InputMessage, err = openai.Prompted(call.Messages, input); err != nil {
-			return nil, err
+		if transcript, first.InputMessage, err = openai.Prompted(fit.Messages, input); err != nil {
+			return nil, fit.Names, err
 		}
 	}
 	rest, err := marshal(b)
 	if err != nil {
-		return nil, err
+		return nil, fit.Names, err
 	}
 	head, err := marshal(first)
 	if err != nil {
-		return nil, err
+		return nil, fit.Names, err
 	}
 	if transcript != nil {
-		body := append(append(head[:len(head)-1], `,"messages":`...), transcript...)
-		return append(append(body, ','), rest[1:]...), nil
+		body = append(append(head[:len(head)-1], `,"messages":`...), transcript...)
+		return append(append(body, ','), rest[1:]...), fit.Names, nil
 	}
-	return withTranscript(head, call.Messages, rest), nil
+	return withTranscript(head, fit.Messages, rest), fit.Names, nil
 }
 
 // marshal is json.Marshal without the escapes for HTML, so that an answer or approved arguments are sent byte for byte.
@@ -123,15 +131,10 @@ func withTranscript(head []byte, messages []agui.Message, rest []byte) []byte {
 	}
 	body := append(make([]byte, 0, size), head[:len(head)-1]...)
 	body = append(body, `,"messages":[`...)
-	first := true
 	for i := range messages {
-		if messages[i].Role == agui.RoleActivity { // shown to people only
-			continue
-		}
-		if !first {
+		if i > 0 {
 			body = append(body, ',')
 		}
-		first = false
 		body = messages[i].AppendKept(body)
 	}
 	return append(append(body, "],"...), rest[1:]...)

@@ -58,7 +58,7 @@ func TestMessagesInOpenAIsForm(t *testing.T) {
 	want := `[{"role":"system","content":"Be brief."},` +
 		`{"role":"user","content":[{"type":"text","text":"What is it?"},{"type":"image_url","image_url":{"url":"data:image/png;base64,QUJD"}},` +
 		`{"type":"image_url","image_url":{"url":"https://x.example/a.png"}},{"type":"input_audio","input_audio":{"data":"QUJD","format":"mp3"}},` +
-		`{"type":"file","file":{"file_data":"data:application/pdf;base64,QUJD"}}],"name":"Ada_L_"},` +
+		`{"type":"file","file":{"filename":"file.pdf","file_data":"data:application/pdf;base64,QUJD"}}],"name":"Ada_L_"},` +
 		`{"role":"assistant","content":"I look.","name":"dev","tool_calls":[{"id":"c1","type":"function","function":{"name":"look","arguments":"{\"at\":1}"}},` +
 		`{"id":"c2","type":"function","function":{"name":"ask","arguments":"{}"}}]},` +
 		`{"role":"tool","content":"{\"seen\":true}","tool_call_id":"c1"},{"role":"tool","content":"{\"status\":\"no_result\"}","tool_call_id":"c2"},` +

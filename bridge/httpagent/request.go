@@ -20,6 +20,7 @@ import (
 	"aqueduct/bridge/signed"
 	"aqueduct/bridge/trace"
 	"aqueduct/internal/fault"
+	"aqueduct/internal/retry"
 )
 
 // request is what one call of the agent sends, and what gives the answer its meaning.
@@ -33,10 +34,13 @@ type request struct {
 func (a *Agent) request(call bridge.Call, answers []approval.Delivery) (request, error) {
 	if a.cfg.Protocol == ProtocolAGUI {
 		made := aguiagent.Prompt(call, answers)
+		made.Translator.KeepRaw = a.cfg.KeepRaw
 		return request{a.cfg.URL, made.Body, aguiMeaning{made.Translator}}, nil
 	}
-	body, err := bodyOf(call, answers, a.cfg.Messages)
-	return request{a.cfg.URL + "/invoke", body, newTranslator(call.TurnID, newID)}, err
+	body, names, err := bodyOf(call, answers, a.cfg.Messages)
+	meaning := newTranslator(call.TurnID, newID)
+	meaning.names = names
+	return request{a.cfg.URL + "/invoke", body, meaning}, err
 }
 
 // aguiMeaning is the meaning of AG-UI's streams, whose events are named in their data.
@@ -57,18 +61,39 @@ func (m aguiMeaning) ends(dst []bridge.Output) []bridge.Output { return m.End(ds
 // error path Release closes what was opened.
 // The limiter runs from before the connection: its first timeout ends a connect that hangs too.
 func (a *Agent) call(ctx context.Context, call bridge.Call, answers []approval.Delivery) (bridge.Turn, error) {
-	r, err := a.request(call, answers)
-	if err != nil {
-		return nil, &fault.Error{Code: bridge.CodeInternal, Message: "The request to the agent could not be made.", Cause: err}
+	if err := a.stops.wait(ctx, call.InstanceID); err != nil {
+		return nil, err
 	}
-	t := newTurn(ctx, a.cfg.Limits, r.meaning)
-	req, err := http.NewRequestWithContext(t.ctx, http.MethodPost, r.address, bytes.NewReader(r.body))
+	t := newTurn(ctx, a, call, answers)
+	err := t.open()
+	if errors.Is(err, errBusy) {
+		err = t.openAgain()
+	}
 	if err != nil {
 		t.Release()
-		return nil, &fault.Error{Code: CodeUnreachable, Message: "The agent's address is not valid.", Cause: err}
+		return nil, err
 	}
-	a.setHeaders(req.Header, call)
+	return t, nil
+}
+
+// errBusy is the cause of a failure by a status that means that the agent is busy.
+var errBusy = errors.New("the agent is busy")
+
+// open makes the request.
+func (t *turn) open() error {
+	a := t.agent
+	r, err := a.request(t.call, t.answers)
+	if err != nil {
+		return &fault.Error{Code: bridge.CodeInternal, Message: "The request to the agent could not be made.", Cause: err}
+	}
+	t.means = r.meaning
+	req, err := http.NewRequestWithContext(t.ctx, http.MethodPost, r.address, bytes.NewReader(r.body))
+	if err != nil {
+		return &fault.Error{Code: CodeUnreachable, Message: "The agent's address is not valid.", Cause: err}
+	}
+	a.setHeaders(req.Header, t.call)
 	signed.Set(req.Header, a.cfg.Secret, r.body, time.Now())
+	t.over = false
 	resp, err := a.client.Do(req) //nolint:bodyclose // the invocation's reader closes it
 	if err != nil {
 		// Why an address is refused may be shown: it holds a reason, and never what the name resolved to.
@@ -78,20 +103,34 @@ func (a *Agent) call(ctx context.Context, call bridge.Call, answers []approval.D
 		}
 		if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
 			err = errors.Join(bridge.ErrUnsent, err) // there was no connection to send anything by
+			t.over = true
 		}
-		err = t.failure(err, code, message)
-		t.Release()
-		return nil, err
+		return t.failure(err, code, message)
 	}
 	t.body = resp.Body
 	if f := refused(resp); f != nil {
-		t.Release()
-		return nil, f
+		if t.over = true; isBusyStatus(resp.StatusCode) {
+			f.Cause = errBusy
+		}
+		return f
 	}
 	t.resumable = resp.Header.Get(resumableHeader) == "true"
 	t.reader = newFrameReader(resp.Body, a.cfg.Limits.FrameBytes)
+	if a.cfg.Protocol == ProtocolAGUI {
+		t.reader.echo = new(squeezer)
+	}
 	t.limits.received() // the headers: from here on the idle timeout counts in place of the first byte's
-	return t, nil
+	return nil
+}
+
+// openAgain makes the request once more for an agent that was busy; an agent that still is refuses that too.
+func (t *turn) openAgain() error {
+	t.repeated = true
+	_ = t.body.Close() // the answer was read, or means nothing
+	if err := retry.Sleep(t.ctx, busySpan); err != nil {
+		return t.failure(err, CodeUnreachable, "The agent could not be reached.")
+	}
+	return t.open()
 }
 
 // setHeaders sets the contract's headers (§6.1) and the trace context.

@@ -54,6 +54,9 @@ type translator struct {
 	reasoning string         // id of the open reasoning
 	parent    string         // newest text message, which tool calls hang under
 	calls     map[string]int // how often an id was given to a tool call in this invoke
+	results   map[string]int // how many of those have a result
+
+	names agui.FunctionNames // under which the agent was sent the tools
 }
 
 // newTranslator makes a translator for one invoke of a Turn. newID makes the ids of messages. A Turn's id that is no
@@ -129,8 +132,21 @@ func (t *translator) newCall(upstream string) string {
 }
 
 // callID is the id of the newest tool call of an upstream's id.
-func (t *translator) callID(upstream string) string {
-	if n := t.calls[upstream]; n > 1 {
+func (t *translator) callID(upstream string) string { return t.useID(upstream, t.calls[upstream]) }
+
+// answeredCall is the id of the oldest tool call of an upstream's id that has no result, since parallel calls are answered in
+// their order; of the newest where all have one.
+func (t *translator) answeredCall(upstream string) string {
+	if t.results == nil {
+		t.results = make(map[string]int)
+	}
+	t.results[upstream] = min(t.results[upstream]+1, max(1, t.calls[upstream]))
+	return t.useID(upstream, t.results[upstream])
+}
+
+// useID is the id of the nth tool call of an upstream's id.
+func (t *translator) useID(upstream string, n int) string {
+	if n > 1 {
 		return t.id("call:" + strconv.Itoa(n) + ":" + upstream)
 	}
 	return bridge.ToolCallID(t.turnID, upstream)
@@ -155,7 +171,13 @@ func decode(name string, data []byte, v any) error {
 }
 
 // missing is the error of a frame without a member that its kind needs.
-func missing(frame, member string) error { return fmt.Errorf("frame %s: %s is missing", frame, member) }
+func missing(frame, member string) error { return &missingError{frame, member} }
+
+// missingError is an error by which the trace names the member (malformed).
+type missingError struct{ frame, member string }
+
+// Error implements error.
+func (e *missingError) Error() string { return "frame " + e.frame + ": " + e.member + " is missing" }
 
 // delta is a piece of the answer's text.
 // {"text":"Hel"} becomes TEXT_MESSAGE_CONTENT, with START before the first; any other frame ends the message, because

@@ -29,7 +29,7 @@ func (t *translator) ask(dst []bridge.Output, data []byte) ([]bridge.Output, err
 		return dst, missing(frameAsk, "id")
 	}
 	q := &approval.Request{
-		UpstreamID: body.ID, Kind: approval.Kind(body.Kind), ToolName: body.Name, Tool: body.Tool,
+		UpstreamID: body.ID, Kind: approval.Kind(body.Kind), ToolName: body.Name, Tool: t.names.Own(body.Tool),
 		Title: body.Title, Args: notNull(body.Args), Options: body.Options, ResponseSchema: notNull(body.ResponseSchema),
 		Risk: body.Risk, ExpiresIn: seconds(body.ExpiresIn),
 	}
@@ -59,7 +59,7 @@ func (t *translator) clientTool(dst []bridge.Output, data []byte) ([]bridge.Outp
 		shown = t.callID(body.ID)
 	}
 	return append(dst, bridge.Output{Question: &approval.Request{
-		UpstreamID: body.ID, CallID: shown, Kind: approval.AskClientTool, ToolName: body.Name, Args: notNull(body.Args), ExpiresIn: seconds(body.ExpiresIn),
+		UpstreamID: body.ID, CallID: shown, Kind: approval.AskClientTool, ToolName: t.names.Own(body.Name), Args: notNull(body.Args), ExpiresIn: seconds(body.ExpiresIn),
 	}}), nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"aqueduct/agui"
 	"aqueduct/bridge"
 	"aqueduct/bridge/approval"
+	"aqueduct/internal/jsontext"
 )
 
 // state is the contract's progress frame (§6.2). A frame that names a step becomes a STEP event; any other becomes the
@@ -68,7 +69,7 @@ func (t *translator) toolCall(dst []bridge.Output, data []byte) ([]bridge.Output
 	}
 	id := t.newCall(body.ID)
 	return event(dst,
-		&agui.ToolCallStart{ToolCallID: id, ToolCallName: shownTool(body.Name), ParentMessageID: t.parent},
+		&agui.ToolCallStart{ToolCallID: id, ToolCallName: shownTool(t.names.Own(body.Name)), ParentMessageID: t.parent},
 		&agui.ToolCallArgs{ToolCallID: id, Delta: string(body.Args)},
 		&agui.ToolCallEnd{ToolCallID: id}), nil
 }
@@ -78,7 +79,7 @@ func (t *translator) toolCall(dst []bridge.Output, data []byte) ([]bridge.Output
 func (t *translator) toolCallPart(dst []bridge.Output, f frame) ([]bridge.Output, error) {
 	var body struct {
 		ID, Name string
-		Delta    *string
+		Delta    *jsontext.Fragment
 	}
 	if err := decode(f.event, f.data, &body); err != nil {
 		return dst, err
@@ -91,13 +92,13 @@ func (t *translator) toolCallPart(dst []bridge.Output, f frame) ([]bridge.Output
 	case f.event == frameToolCallStart && body.Name == "":
 		return dst, missing(f.event, "name")
 	case f.event == frameToolCallStart:
-		return event(dst, &agui.ToolCallStart{ToolCallID: t.newCall(body.ID), ToolCallName: shownTool(body.Name), ParentMessageID: t.parent}), nil
+		return event(dst, &agui.ToolCallStart{ToolCallID: t.newCall(body.ID), ToolCallName: shownTool(t.names.Own(body.Name)), ParentMessageID: t.parent}), nil
 	case f.event == frameToolCallEnd:
 		return event(dst, &agui.ToolCallEnd{ToolCallID: id}), nil
 	case body.Delta == nil:
 		return dst, missing(f.event, "delta")
 	}
-	return event(dst, &agui.ToolCallArgs{ToolCallID: id, Delta: *body.Delta}), nil
+	return event(dst, &agui.ToolCallArgs{ToolCallID: id, Delta: string(*body.Delta)}), nil
 }
 
 // shownTool prefixes a tool with the reserved name of permission cards: a page would take its call for a Question of ours,
@@ -109,7 +110,7 @@ func shownTool(name string) string {
 	return name
 }
 
-// toolResult is the result of a call that the agent ran itself. It belongs to the newest call of that id (callID).
+// toolResult is the result of a call that the agent ran itself (answeredCall).
 // {"id":"c1","content":"3 hits"}; content may be any JSON, which becomes its text.
 func (t *translator) toolResult(dst []bridge.Output, data []byte) ([]bridge.Output, error) {
 	var body struct {
@@ -127,7 +128,7 @@ func (t *translator) toolResult(dst []bridge.Output, data []byte) ([]bridge.Outp
 		text = string(body.Content)
 	}
 	return event(dst, &agui.ToolCallResult{
-		MessageID: t.newID(), ToolCallID: t.callID(body.ID), Role: agui.RoleTool, Content: agui.Text(text),
+		MessageID: t.newID(), ToolCallID: t.answeredCall(body.ID), Role: agui.RoleTool, Content: agui.Text(text),
 	}), nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"aqueduct/bridge"
+	"aqueduct/bridge/approval"
 	"aqueduct/internal/fault"
 )
 
@@ -39,26 +40,33 @@ type meaning interface {
 // Nothing of an HTTP agent outlives its stream: what a Turn needs after a restart is in the log and the rows, and a
 // stream that broke in the middle is a failed Turn (Agent.Resume).
 type turn struct {
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	limits *limiter
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	limits  *limiter
+	agent   *Agent
+	call    bridge.Call
+	answers []approval.Delivery
 
 	resumable bool // its answer has resumableHeader
+	over      bool // the agent is not at work: it was not called, or its answer has ended
+	said      bool // something of the answer was returned
+	repeated  bool // the agent was busy, and was called once more
 
 	body   io.ReadCloser
 	reader *frameReader
 	means  meaning
+	frames int // that were read
 }
 
 var _ bridge.Pauser = (*turn)(nil) // the bridge finds it by type assertion
 
 // newTurn starts the limits: from here on Release must be called. A limit that is passed ends ctx with its failure as
 // the cause, which readers of the connection find by failure.
-func newTurn(ctx context.Context, limits Limits, means meaning) *turn {
+func newTurn(ctx context.Context, a *Agent, call bridge.Call, answers []approval.Delivery) *turn {
 	ctx, cancel := context.WithCancelCause(ctx)
 	return &turn{
-		ctx: ctx, cancel: cancel, means: means,
-		limits: newLimiter(limits, func(f *fault.Error) { cancel(f) }),
+		ctx: ctx, cancel: cancel, agent: a, call: call, answers: answers, over: true,
+		limits: newLimiter(a.cfg.Limits, func(f *fault.Error) { cancel(f) }),
 	}
 }
 
@@ -73,10 +81,18 @@ func (t *turn) Next(context.Context) ([]bridge.Output, error) {
 		if err == nil {
 			t.limits.received() // for a comment too
 		}
-		if outputs := t.translate(frames); len(outputs) > 0 {
+		outputs := t.translate(frames)
+		if !t.said && !t.repeated && isBusy(outputs) {
+			if err := t.openAgain(); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if t.said = t.said || len(outputs) > 0; len(outputs) > 0 {
 			return outputs, nil
 		}
 		if errors.Is(err, io.EOF) {
+			t.over = true
 			if outputs := t.means.ends(nil); len(outputs) > 0 {
 				return outputs, nil
 			}
@@ -91,12 +107,13 @@ func (t *turn) Next(context.Context) ([]bridge.Output, error) {
 // before a malformed one mean is kept, and the End comes behind it.
 func (t *turn) translate(frames []frame) (outputs []bridge.Output) {
 	for _, f := range frames {
+		t.frames++
 		var err error
 		if outputs, err = t.means.translate(outputs, f); err != nil {
-			failure := &fault.Error{Code: CodeMalformed, Message: "The agent sent a frame that could not be read.", Cause: err}
-			return append(outputs, bridge.Output{End: &bridge.End{Failure: failure}})
+			return append(outputs, bridge.Output{End: &bridge.End{Failure: malformed(t.frames, f, err)}})
 		}
 		if t.means.over() {
+			t.over = true
 			break
 		}
 	}
@@ -134,10 +151,13 @@ func (t *turn) Cancel(context.Context) error {
 	return nil
 }
 
-// Release closes the connection and stops the timers.
+// Release closes the connection and stops the timers. An agent that is at work has to notice it.
 func (t *turn) Release() {
 	t.limits.stop()
 	t.cancel(context.Canceled)
+	if !t.over {
+		t.agent.stops.note(t.call.InstanceID)
+	}
 	if t.body != nil {
 		_ = t.body.Close() // the stream is over: an error here changes nothing
 	}

@@ -42,6 +42,8 @@ type Upstream struct {
 	Secret   signed.Secret // signs each call
 	// Resumable is the value in its capabilities (bridge.Resumable).
 	Resumable bool
+	// KeepRaw is set where its capabilities have "raw": "keep".
+	KeepRaw bool
 }
 
 // Each registered agent is in every list of its tenant, in the memory of every replica, and is probed by each of them.

@@ -281,15 +281,17 @@ func TestComesAndGoesBetweenTwoReads(t *testing.T) {
 	}
 }
 
-// TestResumable: only "resumable": true in capabilities announces that an agent can be called again.
-func TestResumable(t *testing.T) {
+// TestSettingsInCapabilities: only "resumable": true in capabilities announces that an agent can be called again, and only
+// "raw": "keep" has its RAW events passed on; each holds where the other has another type.
+func TestSettingsInCapabilities(t *testing.T) {
 	t.Parallel()
-	for capabilities, want := range map[string]bool{
-		"": false, `{}`: false, `["resumable"]`: false, `{"resumable":"true"}`: false, `{"resumable":false}`: false,
-		`{"transport":{"resumable":true}}`: false, `{"resumable":true}`: true, `{"identity":{"name":"a"},"resumable":true}`: true,
+	for capabilities, want := range map[string]settings{
+		"": {}, `{}`: {}, `["resumable"]`: {}, `{"resumable":"true"}`: {}, `{"resumable":false}`: {},
+		`{"transport":{"resumable":true,"raw":"keep"}}`: {}, `{"resumable":true}`: {Resumable: true}, `{"identity":{"name":"a"},"resumable":true}`: {Resumable: true},
+		`{"raw":"keep"}`: {Raw: KeepRaw}, `{"raw":true,"resumable":true}`: {Resumable: true}, `{"resumable":"x","raw":"keep"}`: {Raw: KeepRaw},
 	} {
-		if got := resumable([]byte(capabilities)); got != want {
-			t.Errorf("%s: %t", capabilities, got)
+		if got := settingsOf([]byte(capabilities)); got != want {
+			t.Errorf("%s: %+v", capabilities, got)
 		}
 	}
 }

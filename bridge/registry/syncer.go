@@ -121,7 +121,8 @@ func (s *syncer) apply(row store.Agent) {
 		s.log.Error("the credential of a registered agent cannot be opened; register it again", slog.String("agent", row.ID), slog.Any("error", err))
 		return
 	}
-	next := made{row, s.make(Upstream{ID: row.ID, URL: row.Endpoint, Protocol: row.Protocol, Header: header, Secret: secret, Resumable: resumable(row.Capabilities)})}
+	c := settingsOf(row.Capabilities)
+	next := made{row, s.make(Upstream{ID: row.ID, URL: row.Endpoint, Protocol: row.Protocol, Header: header, Secret: secret, Resumable: c.Resumable, KeepRaw: c.Raw == KeepRaw})}
 	// Put compares: an agent of a flag or of a proxy may have come under this id since the row was written, and the
 	// operator's goes first. Its claim then changes the row, which is read as one that is no registration.
 	if !s.directory.Put(row.Tenant, row.ID, s.before(row.ID), next.agent) {
@@ -131,12 +132,15 @@ func (s *syncer) apply(row store.Agent) {
 	s.made[row.ID] = next
 }
 
-// resumable reports whether capabilities have "resumable": true.
-func resumable(capabilities json.RawMessage) bool {
-	var c struct {
-		Resumable bool `json:"resumable"`
-	}
-	return json.Unmarshal(capabilities, &c) == nil && c.Resumable
+// settings are the members of capabilities that decide how an agent is called.
+type settings struct {
+	Resumable bool   `json:"resumable"`
+	Raw       string `json:"raw"`
+}
+
+func settingsOf(capabilities json.RawMessage) (c settings) {
+	_ = json.Unmarshal(capabilities, &c) // a list, or a member of another type, sets nothing
+	return c
 }
 
 // before is the agent that the syncer has under an id; nil when there is none.

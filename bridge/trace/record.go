@@ -106,8 +106,9 @@ type TurnEnd struct {
 	Code       string          `json:"code,omitempty"`
 	Message    string          `json:"message,omitempty"`
 	Usage      json.RawMessage `json:"usage,omitempty"`
-	DurationMS int64           `json:"duration_ms"` // from the prompt to the end
-	PausedMS   int64           `json:"paused_ms"`   // of these, while a question was open
+	DurationMS int64           `json:"duration_ms"`     // from the prompt to the end
+	PausedMS   int64           `json:"paused_ms"`       // of these, while a question was open
+	Frame      *FrameError     `json:"frame,omitempty"` // of the agent, that could not be taken
 }
 
 // Why an agent was called.

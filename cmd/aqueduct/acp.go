@@ -143,7 +143,7 @@ func (k *lateKeys) proxy(r *http.Request) (acpgateway.Identity, error) {
 	if err == nil {
 		err = k.registry.Admit(r.Context(), credential)
 	}
-	return acpgateway.Identity{ProxyID: c.ProxyID, AgentID: c.AgentID, Name: c.Name, CredentialID: credential.ID, KeyID: key}, err
+	return acpgateway.Identity{ProxyID: c.ProxyID, AgentID: c.AgentID, Name: c.Name, CredentialID: credential.ID, KeyID: key, Until: credential.ExpiresAt}, err
 }
 
 // watch ends what a proxy's token has opened when that is revoked, or its key retired. Both are needed: the registry

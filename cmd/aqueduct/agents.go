@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -29,12 +30,18 @@ type agentFlag struct {
 	id, url, host string
 	protocol      httpagent.Protocol
 	resumable     bool
+	raw           string // keepRaw, dropRaw, or "" for an agent without the option
+	cancelOnLeave bool
 }
 
 // The options of an agent. protocolOption begins the one that names its protocol.
 const (
 	protocolOption  = "protocol="
 	resumableOption = "resumable"
+	rawOption       = "raw="
+	keepRaw         = "keep"
+	dropRaw         = "drop"
+	onLeaveOption   = "on_leave=cancel"
 )
 
 // UnmarshalText implements encoding.TextUnmarshaler.
@@ -54,8 +61,8 @@ func (a *agentFlag) UnmarshalText(text []byte) error {
 	}
 	id, endpoint, ok := strings.Cut(agent, "=")
 	u, err := url.Parse(endpoint)
-	if strings.Contains(endpoint, ","+protocolOption) || !ok || err != nil || !ids.ValidName(id) || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return fmt.Errorf("expected id=http://…, and behind it ,protocol=http or ,protocol=agui, and ,resumable for an agent that can be called again")
+	if strings.Contains(endpoint, ","+protocolOption) || strings.Contains(endpoint, ","+rawOption) || strings.Contains(endpoint, ",on_leave=") || !ok || err != nil || !ids.ValidName(id) || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return fmt.Errorf("expected id=http://…, then ,protocol=http or ,protocol=agui, ,resumable for an agent that can be called again, ,raw=keep or ,raw=drop, and ,on_leave=cancel")
 	}
 	a.id, a.url, a.host = id, endpoint, u.Host
 	return nil
@@ -65,9 +72,14 @@ func (a *agentFlag) UnmarshalText(text []byte) error {
 func (a *agentFlag) takes(option string) bool {
 	protocol, named := strings.CutPrefix(option, protocolOption)
 	is := httpagent.Protocol(protocol)
+	raw, ofRaw := strings.CutPrefix(option, rawOption)
 	switch {
 	case option == resumableOption:
 		a.resumable = true
+	case option == onLeaveOption:
+		a.cancelOnLeave = true
+	case ofRaw && (raw == keepRaw || raw == dropRaw):
+		a.raw = raw
 	case named && (is == httpagent.ProtocolInvoke || is == httpagent.ProtocolAGUI):
 		a.protocol = is
 	default:
@@ -82,17 +94,28 @@ func withOptions(flags []agentFlag) (agents []agentFlag, err error) {
 		switch {
 		case a.id != "":
 			agents = append(agents, a)
-		case len(agents) == 0 && a.resumable:
-			return nil, fmt.Errorf("--agent %s: an option stands behind an agent: id=URL,%[1]s", resumableOption)
 		case len(agents) == 0:
-			return nil, fmt.Errorf("--agent %s%s: an option stands behind an agent: id=URL,%[1]s%[2]s", protocolOption, a.protocol)
-		case a.resumable:
-			agents[len(agents)-1].resumable = true
+			return nil, fmt.Errorf("--agent %s: an option follows an agent: id=URL,%[1]s", a.option())
 		default:
-			agents[len(agents)-1].protocol = a.protocol
+			last := &agents[len(agents)-1]
+			last.protocol, last.raw = cmp.Or(a.protocol, last.protocol), cmp.Or(a.raw, last.raw)
+			last.resumable, last.cancelOnLeave = last.resumable || a.resumable, last.cancelOnLeave || a.cancelOnLeave
 		}
 	}
 	return agents, nil
+}
+
+// option is the first option of a part of a list that holds only options.
+func (a agentFlag) option() string {
+	switch {
+	case a.resumable:
+		return resumableOption
+	case a.cancelOnLeave:
+		return onLeaveOption
+	case a.raw != "":
+		return rawOption + a.raw
+	}
+	return protocolOption + string(a.protocol)
 }
 
 // addAgents makes the directory; the first is the default. closers close the agents' connections at the end. What
@@ -124,7 +147,7 @@ func addAgents(agents []agentFlag, openAI []string, secrets map[string]signed.Se
 		if slices.Contains(openAI, a.id) {
 			form = httpagent.MessagesOpenAI
 		}
-		agent := httpagent.New(httpagent.Config{ID: a.id, URL: a.url, Protocol: a.protocol, Resumable: a.resumable, SelfURL: selfURL, Messages: form, Limits: limits, Gate: gate, Secret: secrets[a.id]})
+		agent := httpagent.New(httpagent.Config{ID: a.id, URL: a.url, Protocol: a.protocol, Resumable: a.resumable, KeepRaw: a.raw == keepRaw, CancelOnLeave: a.cancelOnLeave, SelfURL: selfURL, Messages: form, Limits: limits, Gate: gate, Secret: secrets[a.id]})
 		directory.Add(a.id, agent)
 		closers = append(closers, app.Part{Name: "agent " + a.id, Run: func(ctx context.Context) error {
 			<-ctx.Done()

@@ -4,6 +4,8 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -13,18 +15,27 @@ import (
 	"aqueduct/server/auth"
 )
 
-// tokenBootstrapCmd makes the token by which a proxy elsewhere gets its first own one. Its flags are in the token;
-// the proxy cannot choose another id or agent.
+// tokenBootstrapCmd makes the token by which a proxy elsewhere gets its own one: the first, or, where it is reusable, one
+// at each of its starts. Its flags are in the token; the proxy cannot choose another id or agent.
 type tokenBootstrapCmd struct {
-	Proxy string        `required:"" help:"Id of the proxy it is for." placeholder:"ID"`
-	Agent string        `help:"Id of the agent the proxy serves; the proxy's id when not given." placeholder:"ID"`
-	Name  string        `help:"Name of the proxy, shown to people."`
-	TTL   time.Duration `name:"ttl" default:"1h" help:"How long it is good, a day at most. It works once."`
-	Key   keyFlag       `embed:""`
+	Proxy    string        `help:"Id of the proxy it is for. With --reusable it may be left out: the token is then for the proxy that uses it first." placeholder:"ID"`
+	Reusable bool          `help:"Let the proxy register with it again, at each of its starts. No other proxy can."`
+	Agent    string        `help:"Id of the agent the proxy serves; the proxy's id when not given." placeholder:"ID"`
+	Name     string        `help:"Name of the proxy, shown to people."`
+	TTL      time.Duration `name:"ttl" help:"How long it is good: 1h, and a day at most, as it works once; with --reusable 2160h, as do the tokens that the proxy gets with it."`
+	Life     tokenFlags    `embed:""`
+	Key      keyFlag       `embed:""`
 }
 
-// Run implements the command. Nothing is kept: that the token was used is recorded when it is.
+// bootstrapTime is the life of a token that works once, without --ttl.
+const bootstrapTime = time.Hour
+
+// Run implements the command. Nothing is kept: that the token was used is recorded when it is. The id and the end of a
+// reusable one are printed beside it, to revoke it by.
 func (c *tokenBootstrapCmd) Run(to output) error {
+	if c.Proxy == "" && !c.Reusable {
+		return errors.New("--proxy: a token that works once names its proxy; with --reusable it may be left out")
+	}
 	for flag, id := range map[string]string{"proxy": c.Proxy, "agent": c.Agent} {
 		if id != "" && !ids.ValidName(id) {
 			return fmt.Errorf("--%s: %q is not an id: letters, digits and . _ : - only", flag, id)
@@ -34,12 +45,23 @@ func (c *tokenBootstrapCmd) Run(to output) error {
 	if err != nil {
 		return err
 	}
-	token, err := keys.IssueBootstrap(auth.ProxyClaims{ProxyID: c.Proxy, Name: c.Name, AgentID: c.Agent}, c.TTL)
+	claims := auth.ProxyClaims{ProxyID: c.Proxy, Name: c.Name, AgentID: c.Agent}
+	if !c.Reusable {
+		token, err := keys.IssueBootstrap(claims, cmp.Or(c.TTL, bootstrapTime))
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(to.out, token)
+		return err
+	}
+	if err := c.Life.check(); err != nil {
+		return err
+	}
+	issued, err := keys.IssueReusableBootstrap(claims, cmp.Or(c.TTL, min(auth.MaxTokenLife, c.Life.TokenMaxLife)), c.Life.TokenMaxLife)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(to.out, token)
-	return err
+	return printIssued(to, issued)
 }
 
 // proxyAccess is how proxies elsewhere get their tokens. Ids of agents that this server runs or calls itself are

@@ -157,15 +157,15 @@ func TestEnvironment(t *testing.T) {
 // TestAgentsOptions checks that an option applies to the agent that it follows, in each source of flags.
 func TestAgentsOptions(t *testing.T) {
 	t.Parallel()
-	file := write(t, "a.yaml", "agent: ['a=http://x', 'b=https://y/agui,protocol=agui,resumable', 'c=http://z,resumable']\n")
+	file := write(t, "a.yaml", "agent: ['a=http://x', 'b=https://y/agui,protocol=agui,resumable,raw=keep,on_leave=cancel', 'c=http://z,resumable,raw=drop']\n")
 	for name, args := range map[string][]string{
-		"flags": {"--agent", "a=http://x", "--agent", "b=https://y/agui,protocol=agui,resumable", "--agent", "c=http://z,resumable"},
+		"flags": {"--agent", "a=http://x", "--agent", "b=https://y/agui,protocol=agui,resumable,raw=keep,on_leave=cancel", "--agent", "c=http://z,resumable,raw=drop"},
 		"env":   {},
 		"file":  {"--config", file},
 	} {
 		e := env()
 		if name == "env" {
-			e = env("AQUEDUCT_AGENT", "a=http://x,b=https://y/agui,protocol=agui,resumable,c=http://z,resumable")
+			e = env("AQUEDUCT_AGENT", "a=http://x,b=https://y/agui,protocol=agui,resumable,raw=keep,on_leave=cancel,c=http://z,resumable,raw=drop")
 		}
 		flags, err := parse(t, e, append([]string{"serve"}, args...)...)
 		if err != nil {
@@ -173,8 +173,8 @@ func TestAgentsOptions(t *testing.T) {
 			continue
 		}
 		want := []agentFlag{
-			{id: "a", url: "http://x", host: "x"}, {id: "b", url: "https://y/agui", host: "y", protocol: httpagent.ProtocolAGUI, resumable: true},
-			{id: "c", url: "http://z", host: "z", resumable: true},
+			{id: "a", url: "http://x", host: "x"}, {id: "b", url: "https://y/agui", host: "y", protocol: httpagent.ProtocolAGUI, resumable: true, raw: keepRaw, cancelOnLeave: true},
+			{id: "c", url: "http://z", host: "z", resumable: true, raw: dropRaw},
 		}
 		if !slices.Equal(flags.Serve.Agent, want) {
 			t.Errorf("%s: %+v", name, flags.Serve.Agent)
@@ -187,6 +187,7 @@ func TestWrongFlags(t *testing.T) {
 	for _, args := range [][]string{
 		{"serve", "--agent", "nourl"}, {"serve", "--agent", "a b=http://x"}, {"serve", "--agent", "a=ftp://x"}, {"serve", "--agent", "=http://x"},
 		{"serve", "--agent", "protocol=agui"}, {"serve", "--agent", "resumable"}, {"serve", "--agent", "a=http://x,resumable,protocol=acp"}, {"serve", "--agent", "a=http://x,protocol=acp"},
+		{"serve", "--agent", "raw=keep"}, {"serve", "--agent", "on_leave=cancel"}, {"serve", "--agent", "a=http://x,raw=all"}, {"serve", "--agent", "a=http://x,on_leave=continue"},
 		{"serve", "--auth", "maybe"}, {"serve", "--log-format", "xml"}, {"serve", "--nonsense"}, {"fly"}, {},
 		{"serve", "--config", "/does/not/exist"}, {"serve", "--config", write(t, "x.yaml", "listn: x\n")}, {"serve", "--config", write(t, "y.yaml", "a: [\n")},
 	} {

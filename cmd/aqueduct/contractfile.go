@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/pelletier/go-toml/v2"
 	"go.yaml.in/yaml/v3"
@@ -22,6 +24,9 @@ const hostProcess = "host_process"
 type contractFile struct {
 	env          []string        // for the agent
 	capabilities json.RawMessage // announced beside ours
+	inventory    time.Duration   // how often lists are sent; negative: only when it links, 0: the file has none
+	envAllowed   []string        // names that the agent gets of the gateway's environment; nil: the file has none
+	downloadMost int64           // bytes of an archive; 0: no bound
 }
 
 // yamlOfTOML reads TOML as the YAML that means the same. An error names the place and quotes nothing: the file may
@@ -57,10 +62,8 @@ func (c *contractFile) translate(given map[string]any) error {
 			}
 		}
 	}
-	if mock, ok := given["mock_mode"]; ok {
-		if delete(given, "mock_mode"); mock != false {
-			return errors.New("mock_mode: this proxy has no mock agent; name one as agent_command")
-		}
+	if err := c.top(given); err != nil {
+		return err
 	}
 	if agent, ok := given["agent"].(map[string]any); ok {
 		delete(given, "agent")
@@ -74,6 +77,82 @@ func (c *contractFile) translate(given map[string]any) error {
 		return c.sandbox(given, sandbox)
 	}
 	return nil
+}
+
+// top takes the contract's settings at the top of the file that no flag is for.
+func (c *contractFile) top(given map[string]any) error {
+	mock, err := take(given, "mock_mode", "true or false", asBool)
+	if err != nil {
+		return err
+	}
+	if mock {
+		return errors.New("mock_mode: this proxy has no mock agent; name one as agent_command")
+	}
+	// Skills are agent inputs, which this proxy places whenever the gateway sends any; the switch is the other end's.
+	if _, err := take(given, "skills_mounting_enabled", "true or false", asBool); err != nil {
+		return err
+	}
+	_, said := given["inventory_interval_seconds"]
+	seconds, err := take(given, "inventory_interval_seconds", "a number of seconds, 0 for never", asCount)
+	if err != nil {
+		return err
+	}
+	if c.inventory = time.Duration(seconds) * time.Second; said && seconds == 0 {
+		c.inventory = -1
+	}
+	if c.downloadMost, err = take(given, "skills_download_max_bytes", "a number of bytes, 0 for no bound", asCount); err != nil {
+		return err
+	}
+	if given["url"] != nil {
+		delete(given, "profiles") // of a flag that the contract's proxy has and this one has not
+	}
+	c.envAllowed, err = take(given, "agent_env_allowlist", "a list of names", asTexts)
+	return err
+}
+
+// take removes a setting and reads it; the zero value where the file has none. The error quotes nothing of the file.
+func take[T any](given map[string]any, key, expected string, as func(any) (T, bool)) (value T, err error) {
+	raw, ok := given[key]
+	if !ok {
+		return value, nil
+	}
+	delete(given, key)
+	if value, ok = as(raw); !ok {
+		err = fmt.Errorf("%s: expected %s", key, expected)
+	}
+	return value, err
+}
+
+// asBool reads a boolean in the forms that the contract's proxy takes.
+func asBool(raw any) (value, ok bool) {
+	switch fmt.Sprint(raw) {
+	case "true", "1":
+		return true, true
+	case "false", "0":
+		return false, true
+	}
+	return false, false
+}
+
+// maxCount bounds numbers of the file: more seconds than these are no span.
+const maxCount = 1 << 31
+
+// asCount reads a number that is not negative.
+func asCount(raw any) (int64, bool) {
+	n, err := strconv.ParseInt(fmt.Sprint(raw), 10, 64)
+	return n, err == nil && n >= 0 && n <= maxCount
+}
+
+// asTexts reads a list of texts.
+func asTexts(raw any) ([]string, bool) {
+	list, ok := raw.([]any)
+	texts := make([]string, 0, len(list))
+	for _, one := range list {
+		text, isText := one.(string)
+		ok = ok && isText
+		texts = append(texts, text)
+	}
+	return texts, ok
 }
 
 // agent moves the members of the table "agent" to the top, where flags of these names are.

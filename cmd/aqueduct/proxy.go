@@ -4,11 +4,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -118,7 +120,8 @@ func (c *proxyCmd) config(set *settings) (proxy.Config, error) {
 	cfg := proxy.Config{
 		URL: c.URL, ID: id, Name: c.Name, Command: command, Cwd: c.Cwd, Workspaces: c.Workspaces, Source: c.WorkspaceFrom, Home: c.AgentHome,
 		State: c.State, InputRoots: c.InputRoot, MaxConcurrent: c.MaxConcurrent, FS: c.AgentFS, Terminal: c.AgentTerminal,
-		Version: version(), Heartbeat: c.Heartbeat, Env: set.contract.env, Capabilities: set.contract.capabilities, Pass: c.Confine.ACPEnv,
+		Version: version(), Renews: true, Heartbeat: c.Heartbeat, Env: set.contract.env, Capabilities: set.contract.capabilities, Pass: c.Confine.ACPEnv,
+		Inventory: set.contract.inventory, EnvAllowed: set.contract.envAllowed, DownloadMost: set.contract.downloadMost,
 	}
 	if cfg.State == "" {
 		cfg.State = stateOf(c.URL, id)
@@ -145,9 +148,9 @@ func stateOf(gateway, id string) string {
 	return folder
 }
 
-// tokens returns the source of tokens: a given one is used until it is refused. A file goes first and is read at each
-// connection, so it may be rotated; then the token of the settings; then one that the proxy got by itself and keeps
-// in its state folder.
+// tokens returns the source of tokens. A file goes first and is read again and again, so it may be rotated; then the
+// token of the settings, or one that the proxy got by itself since and keeps in its state folder: both are renewed in
+// time.
 func (c *proxyCmd) tokens(cfg *proxy.Config, set *settings) error {
 	given, err := set.secret(authToken)
 	if err != nil {
@@ -157,9 +160,10 @@ func (c *proxyCmd) tokens(cfg *proxy.Config, set *settings) error {
 	if err != nil {
 		return err
 	}
+	registerURL := cmp.Or(c.RegisterURL, registerAt(c.URL))
 	var enrol *proxy.Enrolment
-	if c.RegisterURL != "" {
-		enrol = &proxy.Enrolment{URL: c.RegisterURL, Bootstrap: bootstrap, ID: cfg.ID, Name: c.Name}
+	if registerURL != "" {
+		enrol = &proxy.Enrolment{URL: registerURL, Bootstrap: bootstrap, Given: given, ID: cfg.ID, Name: c.Name}
 		if cfg.State != "" {
 			enrol.File = filepath.Join(cfg.State, "token")
 		}
@@ -172,14 +176,29 @@ func (c *proxyCmd) tokens(cfg *proxy.Config, set *settings) error {
 	switch {
 	case c.TokenFile != "":
 		cfg.Token = proxy.FileToken(c.TokenFile)
+	case enrol != nil && (given != "" || bootstrap != "" || readable(enrol.File)):
+		cfg.Token = enrol.Token
 	case given != "":
 		cfg.Token = func(context.Context) (string, error) { return given, nil }
-	case enrol != nil && (bootstrap != "" || readable(enrol.File)):
-		cfg.Token = enrol.Token
 	default:
 		return errors.New("proxy: it needs a token: --token-file, auth_token in the settings file, or --register-url with --bootstrap-file or bootstrap_token in the settings file")
 	}
 	return nil
+}
+
+// registerAt is where the gateway at an address gives tokens, by the paths of the contract; "" where the address has
+// another path. A token that is sent there has been shown to that host before.
+func registerAt(gateway string) string {
+	u, err := url.Parse(gateway)
+	if err != nil {
+		return ""
+	}
+	before, ok := strings.CutSuffix(u.Path, "/ws/agent")
+	if !ok {
+		return ""
+	}
+	scheme := map[string]string{"ws": "http", "wss": "https"}[u.Scheme]
+	return (&url.URL{Scheme: scheme, Host: u.Host, Path: before + "/api/admin/acp-proxy/register"}).String()
 }
 
 // readable reports whether a proxy has kept a token of an earlier start. Whether it is still good is found when it is

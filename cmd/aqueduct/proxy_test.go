@@ -46,7 +46,7 @@ func TestProxyFlags(t *testing.T) {
 
 func TestProxyNeedsAToken(t *testing.T) {
 	t.Parallel()
-	for _, file := range []string{"url: ws://h/ws/agent\n", "url: ws://h/ws/agent\nregister_url: http://h/r\n", "url: ws://h/ws/agent\nbootstrap_token: x\n"} {
+	for _, file := range []string{"url: ws://h/ws/agent\n", "url: ws://h/ws/agent\nregister_url: http://h/r\n", "url: ws://h/elsewhere\nbootstrap_token: x\n"} {
 		if _, err := proxyConfig(t, file, "--", "agent"); err == nil || !strings.Contains(err.Error(), "it needs a token") {
 			t.Errorf("%s: %v", file, err)
 		}
@@ -175,6 +175,84 @@ languages = ["typescript"]
 	} {
 		if _, err := load(content, ""); err == nil || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "boot") {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestContractsSettingsFileWhole: every setting of the contract's own proxy is taken, and those that mean something to
+// processes of the host do here what they do there.
+func TestContractsSettingsFileWhole(t *testing.T) {
+	t.Parallel()
+	whole, err := os.ReadFile("testdata/contract-config.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	load := func(change ...string) (proxy.Config, error) {
+		path := write(t, "config.toml", strings.NewReplacer(change...).Replace(string(whole)))
+		set := &settings{}
+		if err := set.load(path); err != nil {
+			return proxy.Config{}, err
+		}
+		flags, err := parse(t, env(), "proxy", "--config", path, "--insecure")
+		if err != nil {
+			return proxy.Config{}, err
+		}
+		return flags.Proxy.config(set)
+	}
+	cfg, err := load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg.ID != host || cfg.MaxConcurrent != 5 || cfg.Inventory != 300*time.Second || cfg.Heartbeat != 30*time.Second || cfg.DownloadMost != 209715200 ||
+		!slices.Equal(cfg.EnvAllowed, []string{"USER_HOME", "HOME", "TUIXIU_PROJECT_ID"}) || cfg.Workspaces != "/srv/workspaces" || cfg.Token == nil || cfg.Register == nil {
+		t.Errorf("%+v", cfg)
+	}
+	for _, c := range []struct {
+		from, to string
+		want     func(proxy.Config) bool
+	}{
+		{"inventory_interval_seconds = 300\n", "inventory_interval_seconds = 0\n", func(c proxy.Config) bool { return c.Inventory < 0 }},
+		{"inventory_interval_seconds = 300\n", "", func(c proxy.Config) bool { return c.Inventory == 0 }},
+		{"skills_mounting_enabled = false", "skills_mounting_enabled = true", func(proxy.Config) bool { return true }},
+		{"skills_mounting_enabled = false", `skills_mounting_enabled = "1"`, func(proxy.Config) bool { return true }},
+		{"mock_mode = false", "mock_mode = 0", func(proxy.Config) bool { return true }},
+		{"skills_download_max_bytes = 209715200", "skills_download_max_bytes = 0", func(c proxy.Config) bool { return c.DownloadMost == 0 }},
+		{`agent_env_allowlist = ["USER_HOME", "HOME", "TUIXIU_PROJECT_ID"]`, "agent_env_allowlist = []", func(c proxy.Config) bool { return c.EnvAllowed != nil && len(c.EnvAllowed) == 0 }},
+	} {
+		if cfg, err := load(c.from, c.to); err != nil || !c.want(cfg) {
+			t.Errorf("%s: %v %+v", c.to, err, cfg)
+		}
+	}
+	for from, to := range map[string]string{
+		"inventory_interval_seconds = 300":      `inventory_interval_seconds = "hunter2"`,
+		"inventory_interval_seconds =":          "inventory_interval_seconds = -1 #",
+		"skills_mounting_enabled = false":       `skills_mounting_enabled = "hunter2"`,
+		"skills_download_max_bytes = 209715200": "skills_download_max_bytes = 1.5",
+		`agent_env_allowlist = ["USER_HOME",`:   `agent_env_allowlist = [1, "hunter2",`,
+		"skills_mounting_enabled = false\n":     "skills_mounting_enbled = false\n",
+		"mock_mode = false":                     "mock_mode = 1",
+		`provider = "host_process"`:             `provider = "container_oci"`,
+	} {
+		if _, err := load(from, to); err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v", to, err)
+		}
+	}
+}
+
+// TestRegisterURLFollowsTheGateway: a proxy that has a token, and no register_url, renews it where the contract has the
+// route.
+func TestRegisterURLFollowsTheGateway(t *testing.T) {
+	t.Parallel()
+	for gateway, want := range map[string]string{
+		"ws://h:1/ws/agent": "http://h:1/api/admin/acp-proxy/register", "wss://h/a/ws/agent": "https://h/a/api/admin/acp-proxy/register",
+		"ws://h/": "", "ws://h/ws/agent/x": "", ":": "",
+	} {
+		if got := registerAt(gateway); got != want {
+			t.Errorf("%s: %q, want %q", gateway, got, want)
 		}
 	}
 }

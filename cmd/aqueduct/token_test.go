@@ -118,3 +118,46 @@ func TestServeTakesTypedTokens(t *testing.T) {
 		}
 	}
 }
+
+// TestTokenBootstrapReusable: a reusable token need not name its proxy, lives for long, and tells its id and its end.
+func TestTokenBootstrapReusable(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "signing.key")
+	issue := func(args ...string) (string, error) {
+		return program(t, env("AQUEDUCT_SIGNING_KEY_FILE", path), append([]string{"token", "bootstrap"}, args...)...)
+	}
+	for _, c := range []struct {
+		args     []string
+		proxy    string
+		reusable bool
+		life     time.Duration
+	}{
+		{[]string{"--proxy", "mac"}, "mac", false, time.Hour},
+		{[]string{"--proxy", "mac", "--ttl", "2h"}, "mac", false, 2 * time.Hour},
+		{[]string{"--reusable"}, "", true, 90 * 24 * time.Hour},
+		{[]string{"--reusable", "--proxy", "mac", "--ttl", "48h"}, "mac", true, 48 * time.Hour},
+		{[]string{"--reusable", "--ttl", "8760h", "--token-max-life", "8760h"}, "", true, 8760 * time.Hour},
+		{[]string{"--reusable", "--token-max-life", "24h"}, "", true, 24 * time.Hour},
+	} {
+		out, err := issue(c.args...)
+		if err != nil || strings.Count(out, "\n") != 1 {
+			t.Fatalf("%v: %q %v", c.args, out, err)
+		}
+		keys, err := keyFlag{SigningKeyFile: path}.keys()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := keys.Bootstrap(strings.TrimSpace(out))
+		if err != nil || got.ProxyID != c.proxy || got.Reusable != c.reusable || (time.Until(got.Until)-c.life).Abs() > time.Minute {
+			t.Errorf("%v: %+v %v", c.args, got, err)
+		}
+		if _, err := keys.Verify(strings.TrimSpace(out), auth.TypeACPProxy); err == nil {
+			t.Errorf("%v: it is a proxy's own token", c.args)
+		}
+	}
+	for _, args := range [][]string{{}, {"--agent", "a"}, {"--proxy", "p", "--ttl", "48h"}, {"--reusable", "--ttl", "2161h"}, {"--reusable", "--proxy", "local-x"}, {"--reusable", "--proxy", "a/b"}} {
+		if out, err := issue(args...); err == nil || out != "" {
+			t.Errorf("%v: %q %v", args, out, err)
+		}
+	}
+}

@@ -276,7 +276,7 @@ func (a *App) makeRegistry() (err error) {
 		Make: func(u registry.Upstream) bridge.Agent {
 			agent := call // its limits and its way out are those of all
 			agent.ID, agent.URL, agent.Header, agent.Secret = u.ID, u.URL, u.Header, u.Secret
-			agent.Protocol, agent.Resumable = httpagent.Protocol(u.Protocol), u.Resumable
+			agent.Protocol, agent.Resumable, agent.KeepRaw = httpagent.Protocol(u.Protocol), u.Resumable, u.KeepRaw
 			return httpagent.New(agent)
 		},
 	})

@@ -235,8 +235,9 @@ func TestConversation(t *testing.T) {
 		got = append(got, string(m))
 	}
 	want := []string{
-		`{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"bank_pay","arguments":"{\"n\":1}"}},{"id":"c2","type":"function","function":{"name":"map","arguments":"{}"}}]}`,
-		`{"role":"tool","tool_call_id":"c1","content":"paid"}`, `{"role":"tool","tool_call_id":"c2","content":"shown"}`,
+		`{"role":"assistant","content":null,"tool_calls":[{"id":"` + shortID("c1") + `","type":"function","function":{"name":"bank_pay","arguments":"{\"n\":1}"}},{"id":"` + shortID("c2") + `","type":"function","function":{"name":"map","arguments":"{}"}}]}`,
+		`{"role":"tool","tool_call_id":"` + shortID("c1") + `","content":"paid"}`, `{"role":"tool","tool_call_id":"` + shortID("c2") + `","content":"shown"}`,
+		`{"role":"assistant","content":"(The answer ended here.)"}`,
 		`{"role":"user","content":[{"type":"text","text":"x"}]}`,
 	}
 	if !slices.Equal(got, want) {

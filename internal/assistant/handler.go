@@ -47,6 +47,8 @@ type invocation struct {
 	Messages []json.RawMessage `json:"messages"`
 	Tools    []pageTool        `json:"tools"`
 	Resume   []answer          `json:"resume"`
+	// FunctionNames has the own names of tools that Messages and Tools have under others.
+	FunctionNames map[string]string `json:"function_names"`
 }
 
 // pageTool is a tool that the user's client has.

@@ -15,6 +15,7 @@ import (
 	"github.com/r3labs/sse/v2"
 
 	"aqueduct/internal/fault"
+	"aqueduct/internal/jsontext"
 )
 
 // Codes of RUN_ERROR of the assistant.
@@ -29,9 +30,23 @@ const maxChunk = 4 << 20
 // reply is what the model answered in one step: a text, calls of tools, or both. Thoughts are shown and not kept,
 // since they are no part of what a model is sent again.
 type reply struct {
-	text  strings.Builder
-	calls []*modelCall // by the index that the model gives each
-	size  int          // of the names and arguments of the calls
+	text          strings.Builder
+	calls         []*modelCall // by the index that the model gives each
+	size          int          // of the names and arguments of the calls
+	said, thought joiner
+}
+
+// joiner makes whole characters of pieces of one text. Some servers cut it by UTF-16 units, and so characters in two.
+type joiner struct{ open string }
+
+// join is a piece with the half that came before it, without the half that it ends with.
+func (j *joiner) join(pieces ...jsontext.Fragment) (whole string) {
+	for _, piece := range pieces {
+		var text string
+		text, j.open = jsontext.Join(j.open, string(piece))
+		whole += text
+	}
+	return whole
 }
 
 // modelCall is a call of a tool, as the model makes it.
@@ -40,19 +55,23 @@ type modelCall struct {
 	tool *tool  // nil: there is none of that name
 	name string // by which the model called it
 	args strings.Builder
+	cut  joiner // of the arguments
 }
 
 // chunk is an event of a chat completion's stream.
 type chunk struct {
 	Choices []struct {
 		Delta struct {
-			Content          string
-			Reasoning        string
-			ReasoningContent string `json:"reasoning_content"`
-			Refusal          string
+			Content          jsontext.Fragment
+			Reasoning        jsontext.Fragment
+			ReasoningContent jsontext.Fragment `json:"reasoning_content"`
+			Refusal          jsontext.Fragment
 			ToolCalls        []struct {
 				Index    int
-				Function struct{ Name, Arguments string }
+				Function struct {
+					Name      string
+					Arguments jsontext.Fragment
+				}
 			} `json:"tool_calls"`
 		}
 		FinishReason string `json:"finish_reason"`
@@ -114,21 +133,25 @@ func ended(err error, finished bool) error {
 func (t *turn) take(r *reply, c chunk) (complete bool) {
 	for _, choice := range c.Choices {
 		d := &choice.Delta
-		if thought := d.Reasoning + d.ReasoningContent; thought != "" {
+		if thought := r.thought.join(d.Reasoning, d.ReasoningContent); thought != "" {
 			t.out.think(thought)
 		}
-		if text := d.Content + d.Refusal; text != "" {
+		if text := r.said.join(d.Content, d.Refusal); text != "" {
 			r.text.WriteString(text)
 			t.out.say(text)
 		}
 		for _, part := range d.ToolCalls {
 			call := t.callAt(r, part.Index, part.Function.Name)
-			if call == nil || part.Function.Arguments == "" {
+			if call == nil {
 				continue
 			}
-			r.size += len(part.Function.Arguments)
-			call.args.WriteString(part.Function.Arguments)
-			t.show(call, "tool_call_args", callFrame{ID: call.id, Delta: part.Function.Arguments})
+			args := call.cut.join(part.Function.Arguments)
+			if args == "" {
+				continue
+			}
+			r.size += len(args)
+			call.args.WriteString(args)
+			t.show(call, "tool_call_args", callFrame{ID: call.id, Delta: args})
 		}
 		complete = complete || choice.FinishReason != ""
 	}

@@ -33,11 +33,11 @@ func TestPictures(t *testing.T) {
 		_, _ = w.Write(png)
 	}
 	picture := func(url string) string { return fmt.Sprintf(`{"type":"image_url","image_url":{"url":%q}}`, url) }
-	message := func(parts ...string) string {
-		return `{"role":"user","name":"ann","content":[{"type":"text","text":"What is it?"},` + strings.Join(parts, ",") + `]}`
+	message := func(name string, parts ...string) string {
+		return `{"role":"user","name":"` + name + `","content":[{"type":"text","text":"What is it?"},` + strings.Join(parts, ",") + `]}`
 	}
 	messages := []string{`{"role":"user","content":"see /parts/ of it"}`}
-	messages = append(messages, message(picture("http://127.0.0.1:1"+path(6))), message(picture(path(6)), picture(path(99)), picture("https://x.example/a.png")))
+	messages = append(messages, message("ann", picture("http://127.0.0.1:1"+path(6))), message("bob", picture(path(6)), picture(path(99)), picture("https://x.example/a.png")))
 	got := s.frames(t, `{"run_id":"r","messages":[`+strings.Join(messages, ",")+`]}`)
 	if got[0] != `delta {"text":"seen"}` || len(asked.Messages) != len(messages) {
 		t.Fatalf("%q", got)
@@ -45,7 +45,7 @@ func TestPictures(t *testing.T) {
 	inlined := picture("data:image/png;base64," + base64.StdEncoding.EncodeToString(png))
 	missing := func(why string) string { return fmt.Sprintf(`{"type":"text","text":%q}`, why) }
 	for i, want := range []string{
-		messages[0], message(inlined), message(inlined, missing(noPicture), picture("https://x.example/a.png")),
+		messages[0], message("ann", inlined), message("bob", inlined, missing(noPicture), picture("https://x.example/a.png")),
 	} {
 		var a, b any
 		if err := json.Unmarshal(asked.Messages[i], &a); err != nil {

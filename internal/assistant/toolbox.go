@@ -16,12 +16,14 @@ import (
 	"strings"
 
 	"aqueduct/internal/fault"
+	"aqueduct/internal/modelform"
 )
 
 // toolbox are the tools that the model is offered in one call: those of the installation, and those of the page.
 type toolbox struct {
 	byFunction map[string]*tool
 	list       []functionTool
+	own        map[string]string // names that the transcript has in another form
 }
 
 // tool is one of them.
@@ -48,6 +50,8 @@ func (b *toolbox) functions() []functionTool { return b.list }
 const (
 	// maxTools bounds the tools that the model is offered: OpenAI's API takes 128, and models choose worse among many.
 	maxTools = 128
+	// maxDescription is the most characters that OpenAI's API takes of a tool's description.
+	maxDescription = 1024
 	// toolsPage is how many tools one request lists, the most that the route gives.
 	toolsPage = 1000
 )
@@ -63,10 +67,10 @@ type listedTools struct {
 
 // tools reads which tools there are. A tool of the page goes before one of the installation that has its name, and before all
 // others where there are too many; of those the first by name are taken.
-func (p platform) tools(ctx context.Context, page []pageTool, logger *slog.Logger) (toolbox, error) {
-	b := toolbox{byFunction: make(map[string]*tool)}
-	for _, t := range page {
-		b.add(&tool{name: t.Name, ofPage: true}, t.Description, t.Parameters)
+func (p platform) tools(ctx context.Context, in invocation, logger *slog.Logger) (toolbox, error) {
+	b := toolbox{byFunction: make(map[string]*tool), own: in.FunctionNames}
+	for _, t := range in.Tools {
+		b.add(&tool{name: cmp.Or(b.own[t.Name], t.Name), ofPage: true}, t.Description, t.Parameters)
 	}
 	for after := ""; ; {
 		var listed listedTools
@@ -101,12 +105,6 @@ func (b *toolbox) bound(more bool, logger *slog.Logger) {
 	logger.Warn("the assistant's model is not offered all tools", slog.Int("offered", maxTools), slog.Any("left_out", left), slog.Bool("and_more", more))
 }
 
-// anyObject is the schema of a tool that has none.
-var anyObject = json.RawMessage(`{"type":"object"}`)
-
-// maxFunctionName is the bound of OpenAI's API.
-const maxFunctionName = 64
-
 // add offers a tool to the model, under a name that OpenAI's API takes: letters, digits, _ and -. Two tools whose names
 // become the same get numbers.
 func (b *toolbox) add(t *tool, description string, schema json.RawMessage) {
@@ -117,24 +115,21 @@ func (b *toolbox) add(t *tool, description string, schema json.RawMessage) {
 		}
 		number := "_" + strconv.Itoa(n)
 		name = strings.TrimSuffix(name, "_"+strconv.Itoa(n-1))
-		name = name[:min(len(name), maxFunctionName-len(number))] + number
+		name = name[:min(len(name), modelform.MaxName-len(number))] + number
 	}
-	if len(schema) == 0 || string(schema) == "null" {
-		schema = anyObject
+	if cut := []rune(description); len(cut) > maxDescription {
+		description = string(cut[:maxDescription])
 	}
 	b.byFunction[name] = t
-	b.list = append(b.list, functionTool{"function", function{name, description, schema}})
+	b.list = append(b.list, functionTool{"function", function{name, description, modelform.Schema(schema)}})
 }
 
-// functionName is a tool's name in the form that OpenAI's API takes.
+// functionName is a tool's name in the form that models take it: Gemini's want a letter or _ first.
 func functionName(tool string) string {
-	name := strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
-			return r
-		}
-		return '_'
-	}, tool)
-	return name[:min(len(name), maxFunctionName)]
+	if tool != "" && (tool[0] >= '0' && tool[0] <= '9' || tool[0] == '-') {
+		tool = "_" + tool
+	}
+	return modelform.Name(tool)
 }
 
 // functionOf is the name under which the model is offered a tool; one that is not there any more has what it would have.

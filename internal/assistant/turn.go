@@ -12,11 +12,13 @@ import (
 	"log/slog"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/google/uuid"
 
 	"aqueduct/internal/fault"
+	"aqueduct/internal/modelform"
 )
 
 // maxSteps bounds how often one call of the assistant asks the model: a model that is not content with what a tool gives may
@@ -58,7 +60,7 @@ func (t *turn) steps(ctx context.Context) (pending []string, err error) {
 	// Ids of calls are unique in the Turn, of which this may be the second call of the assistant: the platform takes
 	// two calls of one id for one.
 	t.prefix = uuid.NewString()[:8]
-	if t.tools, err = t.platform.tools(ctx, t.in.Tools, t.logger); err != nil {
+	if t.tools, err = t.platform.tools(ctx, t.in, t.logger); err != nil {
 		return nil, err
 	}
 	t.conversation = t.tools.conversation(t.in.Messages, t.in.Resume)
@@ -135,15 +137,15 @@ func (t *turn) refuse(call *modelCall, code, message string) string {
 
 // add puts an answer of the model and the results of its calls into the conversation.
 func (t *turn) add(r *reply, results []string) {
-	m := assistantMessage{Role: "assistant"}
-	if text := r.text.String(); text != "" {
-		m.Content = &text
+	m := pastMessage{Role: "assistant"}
+	if text := r.text.String(); strings.TrimSpace(text) != "" {
+		m.Content = encoded(text)
 	}
 	for _, call := range r.calls {
-		m.ToolCalls = append(m.ToolCalls, messageCall{call.id, "function", functionCall{call.name, cmp.Or(call.args.String(), "{}")}})
+		m.ToolCalls = append(m.ToolCalls, messageCall{shortID(call.id), "function", functionCall{modelform.Name(call.name), modelform.Object(call.args.String())}})
 	}
 	t.conversation = append(t.conversation, encoded(m))
 	for i, call := range r.calls {
-		t.conversation = append(t.conversation, encoded(toolMessage{"tool", call.id, results[i]}))
+		t.conversation = append(t.conversation, encoded(pastMessage{Role: "tool", ToolCallID: shortID(call.id), Content: encoded(results[i])}))
 	}
 }

@@ -23,14 +23,14 @@ func (f *Fragment) UnmarshalJSON(raw []byte) error {
 		return err
 	}
 	if strings.ContainsRune(text, utf8.RuneError) { // possibly half a pair
-		text = unquote(raw)
+		text = Unquote(raw)
 	}
 	*f = Fragment(text)
 	return nil
 }
 
-// unquote reads a valid JSON string, or null. Bytes that are no UTF-8 become U+FFFD.
-func unquote(raw []byte) string {
+// Unquote reads a valid JSON string, or null, as a [Fragment]. Bytes that are no UTF-8 become U+FFFD.
+func Unquote(raw []byte) string {
 	if raw[0] != '"' {
 		return ""
 	}

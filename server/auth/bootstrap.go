@@ -1,5 +1,5 @@
-// This file makes and reads the tokens with which a proxy on another machine enrols. A bootstrap
-// token is good once; the store, not this package, remembers that it was used.
+// This file makes and reads the tokens with which a proxy on another machine enrols. A bootstrap token is good once, or,
+// where it is reusable, for the proxy that used it first; the store, not this package, remembers who that was.
 
 package auth
 
@@ -7,33 +7,47 @@ import (
 	"errors"
 	"strings"
 	"time"
+
+	"aqueduct/store"
 )
 
 const (
 	// LocalProxyPrefix begins the ids of proxies that this server runs itself. No token of the key file names one: its bearer
 	// would get their conversations.
 	LocalProxyPrefix = "local-"
-	// MaxBootstrapTime bounds the life of a bootstrap token, which is carried to another machine by hand.
+	// MaxBootstrapTime bounds the life of a bootstrap token that works once and is carried to another machine by hand.
 	MaxBootstrapTime = 24 * time.Hour
 )
 
 // ErrReservedProxy is an id that no token is made for.
 var ErrReservedProxy = errors.New("auth: proxy ids that begin with " + LocalProxyPrefix + " are this server's own")
 
-// Bootstrap is what a bootstrap token is for: one proxy, once. TokenID is what the store remembers as used, until the
-// token itself has expired.
+// Bootstrap is what a bootstrap token is for: one proxy, once, or again and again where it is reusable. TokenID is what
+// the store remembers as used, until the token itself has expired.
 type Bootstrap struct {
 	ProxyClaims
-	TokenID string
-	Until   time.Time
+	Reusable bool
+	TokenID  string
+	Until    time.Time
+	// Credential is what is kept of a reusable token, so that it can be listed and revoked.
+	Credential store.Credential
 }
 
 // IssueBootstrap makes a token that enrols one proxy, once.
 func (k *Keys) IssueBootstrap(p ProxyClaims, ttl time.Duration) (string, error) {
 	if ttl > MaxBootstrapTime {
-		return "", errors.New("auth: a bootstrap token is good for a day at most")
+		return "", errors.New("auth: a bootstrap token is good for a day at most; a reusable one may live longer")
 	}
 	return k.IssueProxy(TypeBootstrap, p, ttl)
+}
+
+// IssueReusableBootstrap makes a token that enrols one proxy at each of its starts. Where p has no id, it is for the
+// proxy that uses it first.
+func (k *Keys) IssueReusableBootstrap(p ProxyClaims, ttl, most time.Duration) (Issued, error) {
+	if ReservedProxy(p.ProxyID) {
+		return Issued{}, ErrReservedProxy
+	}
+	return k.IssueWithin(Claims{Type: TypeBootstrap, ProxyClaims: p, Reusable: true}, ttl, most)
 }
 
 // IssueProxy makes a token for a proxy elsewhere.
@@ -45,16 +59,17 @@ func (k *Keys) IssueProxy(t Type, p ProxyClaims, ttl time.Duration) (string, err
 }
 
 // Bootstrap reads a bootstrap token. One that names a proxy of this server itself is refused, even with a good
-// signature.
+// signature. With ErrTokenExpired the result names the proxy and the id of the token.
 func (k *Keys) Bootstrap(token string) (Bootstrap, error) {
 	got, err := k.read(token, TypeBootstrap)
 	if err == nil && (got.ID == "" || ReservedProxy(got.ProxyID)) {
-		err = ErrTokenInvalid
+		return Bootstrap{}, ErrTokenInvalid
 	}
-	if err != nil {
-		return Bootstrap{}, err
+	boot := Bootstrap{ProxyClaims: got.ProxyClaims, Reusable: got.Reusable, TokenID: got.ID}
+	if err == nil {
+		boot.Until, boot.Credential = got.ExpiresAt.Time, got.credential()
 	}
-	return Bootstrap{ProxyClaims: got.ProxyClaims, TokenID: got.ID, Until: got.ExpiresAt.Time}, nil
+	return boot, err
 }
 
 // ReservedProxy reports whether an id is of a proxy that a server runs itself.

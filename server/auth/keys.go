@@ -145,7 +145,10 @@ func (k *Keys) sign(c Claims, id string, until time.Time) (string, error) {
 // Verify reads a token of one of the wanted types. Any other is one of the ErrToken….
 func (k *Keys) Verify(token string, want ...Type) (Claims, error) {
 	got, err := k.read(token, want...)
-	return got.Claims, err
+	if err != nil {
+		return Claims{}, err
+	}
+	return got.Claims, nil
 }
 
 // pick is the key that a token's header names. One that names none was signed before tokens had
@@ -186,8 +189,9 @@ func (k *Keys) read(token string, want ...Type) (wire, error) {
 		jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}), jwt.WithExpirationRequired(),
 		jwt.WithIssuer(issuer), jwt.WithLeeway(leeway), jwt.WithStrictDecoding())
 	switch {
+	// Its signature is good, or there would be another error: callers may log whose token it was.
 	case errors.Is(err, jwt.ErrTokenExpired):
-		return wire{}, ErrTokenExpired
+		return got, ErrTokenExpired
 	case err != nil || !slices.ContainsFunc(got.Audience, func(a string) bool { return a != "" }):
 		return wire{}, ErrTokenInvalid
 	// Type and audience must agree, so that neither can be added to a token alone.

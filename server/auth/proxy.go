@@ -4,6 +4,7 @@ package auth
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/golang-jwt/jwt/v5"
 
@@ -29,7 +30,7 @@ func (k *Keys) ProxyCredential(r *http.Request) (ProxyClaims, store.Credential, 
 	}
 	got, err := k.read(token, TypeACPProxy)
 	if err != nil {
-		return ProxyClaims{}, store.Credential{}, "", err
+		return got.ProxyClaims, store.Credential{}, "", err // whose an expired token was
 	}
 	return got.ProxyClaims, got.credential(), got.key, nil
 }
@@ -43,10 +44,34 @@ func (k *Keys) ProxyTokenCredential(token string) (store.Credential, error) {
 	return got.credential(), nil
 }
 
+// ShownAgent is Shown for the token of an agent's run or session.
+const ShownAgent Type = "agent"
+
+// Shown is the type that the bearer token of a request claims; "" for none. Nothing of it is checked: it chooses the words
+// of a refusal.
+func Shown(r *http.Request) Type {
+	token, ok := bearerToken(r.Header.Values("Authorization"))
+	if !ok {
+		return ""
+	}
+	if strings.HasPrefix(token, store.RunTokenPrefix) {
+		return ShownAgent
+	}
+	return saysType(token)
+}
+
+// saysType is the type that a token claims; "" for none.
+func saysType(token string) Type {
+	var got wire
+	if _, _, err := jwt.NewParser().ParseUnverified(token, &got); err != nil {
+		return ""
+	}
+	return got.Type
+}
+
 // saysProxy reports whether a token claims to be a proxy's. Refusing such a token needs no check of its signature. A
 // token that lies about it harms its bearer alone.
 func saysProxy(token string) bool {
-	var got wire
-	_, _, err := jwt.NewParser().ParseUnverified(token, &got)
-	return err == nil && (got.Type == TypeACPProxy || got.Type == TypeBootstrap)
+	t := saysType(token)
+	return t == TypeACPProxy || t == TypeBootstrap
 }

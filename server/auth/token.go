@@ -43,7 +43,7 @@ type Type string
 // The types of tokens.
 const (
 	TypeACPProxy  Type = "acp_proxy"     // lets an acp-proxy connect to /ws/agent
-	TypeBootstrap Type = "acp_bootstrap" // lets one acp-proxy get its first token, once
+	TypeBootstrap Type = "acp_bootstrap" // lets one acp-proxy get its first token, once, or each time where it is reusable
 	TypeUser      Type = "user"          // a person: chats, and sees what is that person's
 	TypeApprover  Type = "approver"      // a person who decides what agents may do, and does not chat
 	TypeChannel   Type = "channel"       // a program that speaks for users on /ws/ingress
@@ -83,6 +83,8 @@ type Claims struct {
 	ProxyClaims
 	UserClaims
 	ChannelClaims
+	// Reusable, of TypeBootstrap: the token is good again, for the proxy that used it first.
+	Reusable bool `json:"reusable,omitempty"`
 }
 
 // UserClaims are those of TypeUser and TypeApprover; of TypeOperator the user alone.
@@ -112,11 +114,15 @@ func reserved(user string) bool {
 // A token with claims of two types is refused even if it is signed: code that looks at one claim
 // only would otherwise take it for either.
 func (c Claims) whole() bool {
+	if c.Reusable && c.Type != TypeBootstrap {
+		return false
+	}
 	person := c.Tenant != "" && c.User != "" && !reserved(c.User) && c.ProxyClaims == ProxyClaims{} && c.ChannelID == ""
 	nobody := c.User == "" && len(c.Roles) == 0 && c.For == "" && c.OpenedBy == ""
 	switch c.Type {
 	case TypeACPProxy, TypeBootstrap:
-		return c.ProxyID != "" && c.Tenant == "" && c.ChannelID == "" && nobody
+		// A reusable token that names no proxy is for the one that uses it first: some proxies invent their id.
+		return (c.ProxyID != "" || c.Reusable) && c.Tenant == "" && c.ChannelID == "" && nobody
 	case TypeUser, TypeApprover:
 		return person && c.For == "" && c.OpenedBy == "" && !slices.Contains(c.Roles, RoleOperator)
 	case TypeOperator:
@@ -143,7 +149,11 @@ func (c Claims) needs() string {
 	case TypeChannel:
 		need("a tenant", c.Tenant)
 		need("the id of a channel", c.ChannelID)
-	case TypeACPProxy, TypeBootstrap:
+	case TypeBootstrap:
+		if !c.Reusable {
+			need("the id of a proxy", c.ProxyID)
+		}
+	case TypeACPProxy:
 		need("the id of a proxy", c.ProxyID)
 	default:
 	}
@@ -178,7 +188,7 @@ func (w wire) credential() store.Credential {
 	switch w.Type {
 	case TypeChannel:
 		c.Name = w.ChannelID
-	case TypeACPProxy:
+	case TypeACPProxy, TypeBootstrap:
 		c.Name = w.ProxyID
 	default:
 	}

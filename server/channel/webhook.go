@@ -126,14 +126,14 @@ func (h *WebhookHandler) post(c echo.Context) error {
 	hook, ok := h.hooks.named(r.Header.Get(headerChannel))
 	signature := r.Header.Get(notify.HeaderSignature)
 	if !ok || notify.Timely(signature, time.Now(), signedFor) != nil {
-		return h.In.Refused(c, problem.Refuse(problem.Unauthorized, "")) // before the body: these headers are all that is known of its sender
+		return h.In.Refused(c, unsigned()) // before the body: these headers are all that is known of its sender
 	}
 	raw, err := h.In.Body(c)
 	if err != nil {
 		return err
 	}
 	if notify.Verify(hook.Secret, signature, raw, time.Now(), signedFor) != nil {
-		return h.In.Refused(c, problem.Refuse(problem.Unauthorized, ""))
+		return h.In.Refused(c, unsigned())
 	}
 	if err := h.In.Known(c); err != nil {
 		return err
@@ -146,6 +146,12 @@ func (h *WebhookHandler) post(c echo.Context) error {
 		return c.JSON(http.StatusAccepted, Enqueued{typeTaskEnqueued, frame.RequestID, frame.SessionID, frame.RunID})
 	}
 	return c.JSON(http.StatusAccepted, acceptedJSON{RequestID: frame.RequestID, SessionID: frame.SessionID, RunID: frame.RunID})
+}
+
+// unsigned refuses a message whose sender is not known.
+func unsigned() error {
+	return problem.Refuse(problem.Unauthorized, "A channel signs its messages: "+headerChannel+" names one that is configured here, "+
+		notify.HeaderSignature+" is made with its secret, over this body, within the last minutes.")
 }
 
 // webhookProblem gives a refusal that only channels have the code that HTTP has for it. Any other error stays as it is.

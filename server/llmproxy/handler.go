@@ -96,7 +96,7 @@ func (h *Handler) call(c echo.Context, name string) error {
 		Waits: func() error { return decode.ParkBody(c) },
 	})
 	if errors.Is(err, bridge.ErrRunToken) || errors.Is(err, modelcalls.ErrTurnEnded) { // the run has ended since the token was looked at
-		err = problem.Refuse(problem.Unauthorized, "")
+		err = problem.RefuseAgent()
 	}
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"aqueduct/internal/jsontext"
 	"aqueduct/server/decode"
 )
 
@@ -27,7 +28,13 @@ func (s *responseStream) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.in.Awaits(s.c, 0)
-	return s.ResponseWriter.Write(b)
+	if s.Header().Get("Content-Type") != "text/event-stream" {
+		return s.ResponseWriter.Write(b)
+	}
+	if n, err := s.ResponseWriter.Write(jsontext.AppendLine(nil, b)); err != nil {
+		return min(n, len(b)), err
+	}
+	return len(b), nil
 }
 
 // WriteHeader implements http.ResponseWriter.

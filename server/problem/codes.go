@@ -12,6 +12,7 @@ const (
 	InvalidVersion   = "unsupported_protocol_version"
 	Unauthorized     = "unauthorized"
 	SignInLink       = "sign_in_link_spent"
+	CrossSite        = "cross_site_session"
 	Forwarded        = "forwarded_request"
 	ForbiddenOrigin  = "forbidden_origin"
 	NotAdmin         = "not_admin"

@@ -58,6 +58,12 @@ func Refuse(code, detail string) *Problem {
 	return &Problem{Type: "about:blank", Title: http.StatusText(c.Status), Status: c.Status, Code: c.Name, Detail: detail}
 }
 
+// RefuseAgent is the refusal of a token at a route for agents.
+func RefuseAgent() *Problem {
+	return Refuse(Unauthorized, "This route is for agents. It takes the run token of their call as Authorization: Bearer: x-aqueduct-run-token of POST /invoke, "+
+		"AQUEDUCT_TOKEN of an ACP agent. No other token opens it, nor one whose run is over.")
+}
+
 // RefuseFor is refuse for a limit on how often something may be done: the client may try again
 // after wait.
 func RefuseFor(code string, wait time.Duration) *Problem {

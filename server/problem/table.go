@@ -59,9 +59,10 @@ func requests() []Code {
 // callers is what is about who calls, from where, and with which credential.
 func callers() []Code {
 	return []Code{
-		{Unauthorized, http.StatusUnauthorized, "A token is needed, or the one given does not open this. Routes for agents take the run token of their call."},
+		{Unauthorized, http.StatusUnauthorized, "A token of a user, service account or operator is needed as Authorization: Bearer (the server's own: aqueduct token show), or a browser's session (POST /api/session); the one given is not good."},
 		{Issuer, http.StatusServiceUnavailable, "The OpenID provider does not answer as it must; nothing is wrong with the credential."},
 		{SignInLink, http.StatusUnauthorized, "The sign-in link was used before, or is too old. Sign in with the token, or start the server again for a new link."},
+		{CrossSite, http.StatusForbidden, "The page is of another site than this server, so the browser would neither keep nor send the session's cookie. Use one site for both, or send a token."},
 		{Forwarded, http.StatusForbidden, "A request that came through a proxy, on a server that asks for no token; see --auth."},
 		{NotAdmin, http.StatusForbidden, "The role admin is needed for this."},
 		{NotOperator, http.StatusForbidden, "The role operator is needed for this; no token of a tenant carries it."},

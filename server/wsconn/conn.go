@@ -21,6 +21,8 @@ const (
 	// ends the connection.
 	maxMessage = 1 << 20
 	maxSkipped = 16 << 20
+	// maxReason is the room for a reason in a close frame (RFC 6455 §5.5).
+	maxReason = 123
 )
 
 // Conn is the one WebSocket of the edge, for both directions: one reader, any number of writers. It buffers nothing.
@@ -51,6 +53,27 @@ func Open(c echo.Context, limits limit.Limits) (*Conn, error) {
 	l := &Conn{ws: conn, Limits: limits}
 	l.Ctx, l.cancel = context.WithCancel(context.Background())
 	return l, nil
+}
+
+// Refuse makes the request a WebSocket only to close it with a code and a reason: a page learns of a failed handshake
+// that it failed, and nothing else. Of a reason that is too long for a close frame the rest is left out.
+func Refuse(c echo.Context, code int, why string) error {
+	conn, err := upgrader().Upgrade(c.Response(), c.Request(), nil)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	deadline := time.Now().Add(goodbyeTime)
+	if err := conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, why[:min(len(why), maxReason)]), deadline); err != nil {
+		return nil // it has left
+	}
+	// The page's own close frame is awaited, or what it sends meanwhile would reset the connection before it has read ours.
+	_ = conn.SetReadDeadline(deadline)
+	conn.SetReadLimit(maxReason)
+	for err == nil {
+		_, _, err = conn.ReadMessage()
+	}
+	return nil
 }
 
 // CheckUpgrade refuses a request that is none for a WebSocket.

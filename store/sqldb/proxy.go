@@ -17,24 +17,24 @@ type (
 )
 
 const selectProxy = `SELECT proxy_id, name, agent_id, capabilities, max_concurrent, status, registered_at, connected_at,
-	last_seen, last_error, replica, sandboxes, workspaces FROM proxies`
+	last_seen, last_error, token_ends, replica, sandboxes, workspaces FROM proxies`
 
 const insertIntoProxies = `INSERT INTO proxies (proxy_id, name, agent_id, capabilities, max_concurrent, status,
-	registered_at, connected_at, last_seen, last_error, replica, sandboxes, workspaces)
-	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+	registered_at, connected_at, last_seen, last_error, token_ends, replica, sandboxes, workspaces)
+	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 	ON CONFLICT (proxy_id) DO `
 
 func proxyArgs(p store.Proxy) []any {
 	return []any{
 		p.ID, p.Name, p.AgentID, jsonText(p.Capabilities), int64(p.MaxConcurrent), string(p.Status), millis(p.RegisteredAt),
-		millis(p.ConnectedAt), millis(p.LastSeen), p.LastError, p.Replica, jsonText(p.Sandboxes), jsonText(p.Workspaces),
+		millis(p.ConnectedAt), millis(p.LastSeen), p.LastError, millis(p.TokenEnds), p.Replica, jsonText(p.Sandboxes), jsonText(p.Workspaces),
 	}
 }
 
 func scanProxy(at row) (store.Proxy, error) {
 	var p store.Proxy
 	err := at.Scan(&p.ID, &p.Name, &p.AgentID, &p.Capabilities, &p.MaxConcurrent, &p.Status, timeInto{&p.RegisteredAt},
-		timeInto{&p.ConnectedAt}, timeInto{&p.LastSeen}, &p.LastError, &p.Replica, &p.Sandboxes, &p.Workspaces)
+		timeInto{&p.ConnectedAt}, timeInto{&p.LastSeen}, &p.LastError, timeInto{&p.TokenEnds}, &p.Replica, &p.Sandboxes, &p.Workspaces)
 	return p, err
 }
 
@@ -69,7 +69,7 @@ func (t *proxyTx) UpsertProxy(ctx context.Context, p store.Proxy) error {
 	return t.insert(ctx, insertIntoProxies+`UPDATE SET name = excluded.name, agent_id = excluded.agent_id,
 		capabilities = excluded.capabilities, max_concurrent = excluded.max_concurrent, status = excluded.status,
 		connected_at = excluded.connected_at, last_seen = excluded.last_seen, last_error = excluded.last_error,
-		replica = excluded.replica, sandboxes = excluded.sandboxes, workspaces = excluded.workspaces
+		token_ends = excluded.token_ends, replica = excluded.replica, sandboxes = excluded.sandboxes, workspaces = excluded.workspaces
 		WHERE excluded.status = 'online' OR proxies.status <> 'online' OR proxies.replica = excluded.replica
 			OR NOT EXISTS (SELECT 1 FROM replicas r WHERE r.id = proxies.replica AND NOT r.fenced)`, proxyArgs(p)...)
 }
@@ -77,6 +77,11 @@ func (t *proxyTx) UpsertProxy(ctx context.Context, p store.Proxy) error {
 // InsertProxy implements store.ProxyTx.
 func (t *proxyTx) InsertProxy(ctx context.Context, p store.Proxy) (bool, error) {
 	return t.change(ctx, insertIntoProxies+"NOTHING", proxyArgs(p)...)
+}
+
+// BootstrapProxy implements store.ProxyTx.
+func (t *proxyTx) BootstrapProxy(ctx context.Context, tokenID string) (string, error) {
+	return one(ctx, t.conn, scanString, "SELECT proxy_id FROM bootstrap_uses WHERE token_id = $1", tokenID)
 }
 
 // UseBootstrap implements store.ProxyTx. The key decides who comes first.

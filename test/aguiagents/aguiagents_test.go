@@ -149,3 +149,26 @@ func TestFrameworks(t *testing.T) {
 	})
 	judgeRows(t, ran)
 }
+
+// judge puts one agent behind a server of its own, and has NAME.test.mjs talk to it.
+func judge(t *testing.T, name string) {
+	t.Helper()
+	nodetest.Need(t, "node_modules/.installed", "make setup-aguiagents")
+	agent := "http://127.0.0.1:" + started(t, exec.Command("node", name+".mjs"), `^listening on (\d+)`)()
+	path, err := program.Shipped()
+	if err != nil {
+		t.Fatal(err)
+	}
+	serve := exec.Command(path, "serve", "--listen", "127.0.0.1:0", "--auth", "none",
+		"--database", "sqlite:"+filepath.Join(t.TempDir(), "a.db"), "--agent", name+"="+agent+"/,protocol=agui")
+	url := "http://" + started(t, serve, `listening on .*?(127\.0\.0\.1:\d+)`)()
+	report := nodetest.Run(t, []string{"AQUEDUCT_URL=" + url, "AGENT_URL=" + agent}, name+".test.mjs")
+	t.Logf("node --test %s.test.mjs\n%s", name, nodetest.Totals(report))
+}
+
+// TestStreams: what both official clients take of an agent is taken, and what both refuse is refused with the event's name.
+func TestStreams(t *testing.T) { judge(t, "streams") }
+
+// TestMemory: a graph of LangGraph behind the protocol's package as it ships, with a model that refuses doubled messages and
+// calls without results. It compares what it is sent with its own memory by id.
+func TestMemory(t *testing.T) { judge(t, "memory") }

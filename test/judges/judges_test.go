@@ -24,7 +24,7 @@ func TestHarness(t *testing.T) {
 func TestClients(t *testing.T) {
 	t.Parallel()
 	nodetest.Need(t, "node_modules/agui1/package.json", "make setup-judges")
-	judge(t, serve(t, "2ms"), "parts.test.mjs", "answers.test.mjs")
+	judge(t, serve(t, "2ms"), "parts.test.mjs", "answers.test.mjs", "seed.test.mjs")
 }
 
 // TestJoin: both official clients come back at every point of the travel example. The

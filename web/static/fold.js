@@ -7,6 +7,7 @@ export function emptyThread() {
   return {
     messages: [], // in order; user, assistant, reasoning, activity, note
     results: new Map(), // toolCallId → content
+    answers: new Map(), // id of a result's message → toolCallId
     state: undefined,
     steps: [], // names of open steps
     run: null, // {id, status}: running, finished, interrupt, cancelled or error
@@ -90,6 +91,7 @@ const folds = {
   MESSAGES_SNAPSHOT(t, e) {
     t.messages = [];
     t.results = new Map();
+    t.answers = new Map();
     for (const known of [t.byId, t.callsById, t.changed, t.changedCalls]) known.clear();
     t.listChanged = true;
     for (const m of e.messages) addMessage(t, m);
@@ -101,11 +103,7 @@ const folds = {
   },
 
   CUSTOM(t, e) {
-    const changed = e.name === 'message_changed' && find(t, e.value.messageId);
-    if (changed && e.value.content !== undefined) {
-      changed.content = textOf(e.value.content);
-      t.changed.add(changed);
-    }
+    if (e.name === 'message_changed') change(t, e.value);
     if (e.name !== 'question_settled') return;
     const note = open(t, `note-${t.messages.length}`, 'note');
     note.content = settledNote(e.value);
@@ -146,9 +144,29 @@ function touchCall(t, id) {
   t.changedCalls.get(message).add(call);
 }
 
-function setResult(t, { toolCallId, content }) {
+function setResult(t, { toolCallId, content, messageId, id = messageId }) {
+  t.answers.set(id, toolCallId);
   t.results.set(toolCallId, textOf(content));
   touchCall(t, toolCallId);
+}
+
+// change is what an agent changed of a message since it was streamed: its text, its calls, its place.
+function change(t, { messageId, role, content, toolCalls, after }) {
+  if (content !== undefined && t.answers.has(messageId)) setResult(t, { toolCallId: t.answers.get(messageId), content, messageId });
+  const message = role ? open(t, messageId, role) : find(t, messageId);
+  if (!message) return;
+  if (content !== undefined) message.content = textOf(content);
+  if (toolCalls) {
+    message.calls = [];
+    for (const c of toolCalls) addCall(t, message, { id: c.id, name: c.function.name, args: c.function.arguments });
+  }
+  const before = find(t, after);
+  if (before && before !== message) {
+    t.messages.splice(t.messages.indexOf(message), 1);
+    t.messages.splice(t.messages.indexOf(before) + 1, 0, message);
+    t.listChanged = true;
+  }
+  t.changed.add(message);
 }
 
 // setInterrupts also has the calls drawn anew that stop or begin to be questions.

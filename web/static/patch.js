@@ -8,6 +8,7 @@ export function applyPatch(doc, operations) {
 
 function applyOne(doc, op) {
   const path = parsePointer(op.path);
+  if (['add', 'replace', 'test'].includes(op.op) && op.value === undefined) throw new Error(`${op.op} without a value`);
   switch (op.op) {
     case 'add':
       return put(doc, path, op.value, insert);

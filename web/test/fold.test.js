@@ -123,3 +123,20 @@ test('a message that its agent has changed since', () => {
   fold(t, { type: 'CUSTOM', name: 'message_changed', value: { messageId: 'm', content: 'taken back' } });
   assert.deepEqual(t.messages.map((m) => m.content), ['taken back']);
 });
+
+test('calls that their agent has changed since, a result, and another order', () => {
+  const call = (id, name, args) => ({ id, type: 'function', function: { name, arguments: args } });
+  const changed = (value) => ({ type: 'CUSTOM', name: 'message_changed', value });
+  const t = after(started,
+    { type: 'TOOL_CALL_START', toolCallId: 'c', toolCallName: 'look', parentMessageId: 'm' },
+    { type: 'TOOL_CALL_ARGS', toolCallId: 'c', delta: '{}{}' },
+    { type: 'TOOL_CALL_RESULT', messageId: 'r', toolCallId: 'c', content: 'six' },
+    { type: 'TEXT_MESSAGE_START', messageId: 'n', role: 'assistant' },
+    changed({ messageId: 'm', toolCalls: [call('c', 'look', '{"n":1}'), call('d', 'look', '{"n":2}')] }),
+    changed({ messageId: 'r', content: 'seven' }),
+    changed({ messageId: 'o', role: 'assistant', toolCalls: [call('e', 'see', '{}')] }),
+    changed({ messageId: 'm', after: 'n' }));
+  assert.deepEqual(t.messages.map((m) => [m.id, m.calls.map((c) => c.args)]), [['n', []], ['m', ['{"n":1}', '{"n":2}']], ['o', ['{}']]]);
+  assert.equal(t.results.get('c'), 'seven');
+  assert.ok(t.listChanged);
+});

@@ -40,6 +40,7 @@ const refused = [
   ['replace at -', [1], { op: 'replace', path: '/-', value: 1 }],
   ['move into itself', { a: { b: {} } }, { op: 'move', from: '/a', path: '/a/b' }],
   ['test fails', { a: 1 }, { op: 'test', path: '/a', value: '1' }],
+  ['add without a value', {}, { op: 'add', path: '/a' }],
   ['unknown operation', {}, { op: 'append', path: '/a', value: 1 }],
   ['not a pointer', { a: 1 }, { op: 'replace', path: 'a', value: 1 }],
   ['inherited members are not there', {}, { op: 'replace', path: '/constructor', value: 1 }],

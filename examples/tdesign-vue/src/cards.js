@@ -40,7 +40,11 @@ const PlanCard = ({ content }) => h('div', { class: 'card plan' }, [
   h('strong', content.title), h('ul', (content.entries ?? []).map((e) => h('li', `${e.status}: ${e.content}`))),
 ]);
 
-for (const card of [PermissionCard, PreferencesCard, ColorCard, WeatherCard, PlanCard]) card.props = props;
+const ChartCard = ({ content }) => h('div', { class: 'card chart' }, [
+  h('strong', content.title), h('p', (content.data ?? []).map((point) => point.price).join(' · ') || 'no data yet'),
+]);
+
+for (const card of [PermissionCard, PreferencesCard, ColorCard, WeatherCard, PlanCard, ChartCard]) card.props = props;
 
 /** tools are those that this page offers to the agent. */
 export const tools = [
@@ -54,4 +58,7 @@ export const toolcalls = [
   { name: 'get_weather', description: 'Show the weather', component: WeatherCard },
 ];
 
-export const activities = [{ activityType: 'plan', description: 'A plan and how far it is', component: PlanCard }];
+export const activities = [
+  { activityType: 'plan', description: 'A plan and how far it is', component: PlanCard },
+  { activityType: 'stock-chart', description: 'Prices', component: ChartCard },
+];

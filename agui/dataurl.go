@@ -1,0 +1,126 @@
+// This file makes one form of the many in which clients send the bytes of a part, so that the same picture is the same
+// bytes: it is kept once, compared as one, and sent on as one.
+
+package agui
+
+import (
+	"encoding/base64"
+	"net/url"
+	"strings"
+)
+
+const dataScheme = "data:"
+
+// hasDataScheme reports whether a value is a data URL; schemes have no case.
+func hasDataScheme(value string) bool {
+	return len(value) >= len(dataScheme) && strings.EqualFold(value[:len(dataScheme)], dataScheme)
+}
+
+// Plain gives a source that has the bytes itself one form: base64 of the standard alphabet in Value, and their type in
+// MimeType. Clients also write a data URL into it, once or twice, as a URL or as the data, with parameters, percent signs,
+// the alphabet of URLs, or line breaks. What is not base64 stays as it is.
+func (s *Source) Plain() {
+	mimeType, value := s.MimeType, s.Value
+	for hasDataScheme(value) {
+		kind, data, ok := readDataURL(value)
+		if !ok {
+			return
+		}
+		if kind != "" && unknownType(mimeType) {
+			mimeType = kind
+		}
+		s.Type, value = SourceData, data
+	}
+	if s.Type != SourceData {
+		return
+	}
+	value, ok := standardBase64(value)
+	if !ok {
+		return
+	}
+	if mimeType = bareType(mimeType); unknownType(mimeType) {
+		if found := typeOfBytes(value); found != "" {
+			mimeType = found
+		}
+	}
+	s.Value, s.MimeType = value, mimeType
+}
+
+// readDataURL is the type and the base64 of a data URL (RFC 2397).
+func readDataURL(text string) (kind, data string, ok bool) {
+	kind, data, ok = strings.Cut(text[len(dataScheme):], ",")
+	if !ok {
+		return "", "", false
+	}
+	if at := strings.LastIndexByte(kind, ';'); at >= 0 && strings.EqualFold(strings.TrimSpace(kind[at+1:]), "base64") {
+		kind = kind[:at]
+		if strings.IndexByte(data, '%') >= 0 && !hasDataScheme(data) {
+			if data, err := url.PathUnescape(data); err == nil {
+				return kind, data, true
+			}
+		}
+		return kind, data, true
+	}
+	plain, err := url.PathUnescape(data)
+	return kind, base64.StdEncoding.EncodeToString([]byte(plain)), err == nil
+}
+
+// standardBase64 is base64 of the standard alphabet with padding and without white space; false for what is not base64. Most
+// of it is in that form already, and is megabytes, so only what is not gets copied.
+func standardBase64(text string) (string, bool) {
+	if len(text)%4 == 0 && !strings.ContainsAny(text, "-_ \r\n\t") {
+		return text, true
+	}
+	whole := strings.TrimRight(strings.Map(func(r rune) rune {
+		switch r {
+		case '-':
+			return '+'
+		case '_':
+			return '/'
+		case ' ', '\r', '\n', '\t':
+			return -1
+		}
+		return r
+	}, text), "=")
+	for i := range len(whole) {
+		if c := whole[i]; (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && c != '+' && c != '/' {
+			return "", false
+		}
+	}
+	if len(whole)%4 == 1 {
+		return "", false
+	}
+	return whole + "==="[:(4-len(whole)%4)%4], true
+}
+
+// unknownType reports whether a MIME type says nothing.
+func unknownType(mimeType string) bool {
+	return mimeType == "" || bareType(mimeType) == "application/octet-stream"
+}
+
+// bareType is a MIME type in small letters, and without its parameters unless it is a text's, whose charset counts.
+func bareType(mimeType string) string {
+	kind, parameters, _ := strings.Cut(mimeType, ";")
+	kind = strings.ToLower(strings.TrimSpace(kind))
+	if parameters != "" && strings.HasPrefix(kind, "text/") {
+		return kind + ";" + parameters
+	}
+	return kind
+}
+
+// typeOfBytes is the type of base64 by how its bytes begin; "" for what providers have no use for without a type.
+func typeOfBytes(data string) string {
+	begin, err := base64.StdEncoding.DecodeString(data[:min(len(data), 16)])
+	if err != nil {
+		return ""
+	}
+	for _, known := range [...]struct{ mimeType, prefix, at8 string }{
+		{"image/png", "\x89PNG", ""}, {"image/jpeg", "\xFF\xD8\xFF", ""}, {"image/gif", "GIF8", ""}, {"image/webp", "RIFF", "WEBP"},
+		{"audio/wav", "RIFF", "WAVE"}, {"audio/mpeg", "ID3", ""}, {"audio/mpeg", "\xFF\xFB", ""}, {"application/pdf", "%PDF", ""},
+	} {
+		if strings.HasPrefix(string(begin), known.prefix) && (known.at8 == "" || len(begin) >= 12 && string(begin[8:12]) == known.at8) {
+			return known.mimeType
+		}
+	}
+	return ""
+}

@@ -1,0 +1,81 @@
+package agui
+
+import (
+	"slices"
+	"strconv"
+
+	"aqueduct/internal/modelform"
+)
+
+// FunctionNames gives functions names that fit, each another one, and finds the own name again. A name that fits is its own.
+// The zero value knows only such.
+type FunctionNames struct{ fit, own map[string]string }
+
+// newFunctionNames gives names to the tools and then to the calls of a history, in their order.
+func newFunctionNames(tools []Tool, messages []Message) (n FunctionNames) {
+	var unfit []string
+	taken := make(map[string]bool)
+	add := func(name string) {
+		if modelform.Name(name) != name {
+			unfit = append(unfit, name)
+		}
+		taken[name] = true
+	}
+	for i := range tools {
+		add(tools[i].Name)
+	}
+	for i := range messages {
+		for j := range messages[i].ToolCalls {
+			add(messages[i].ToolCalls[j].Function.Name)
+		}
+	}
+	for _, name := range unfit {
+		if n.fit[name] != "" {
+			continue
+		}
+		if n.fit == nil {
+			n.fit, n.own = make(map[string]string), make(map[string]string)
+		}
+		fit := modelform.Name(name)
+		for i := 2; taken[fit]; i++ {
+			number := "_" + strconv.Itoa(i)
+			fit = modelform.Name(name)
+			fit = fit[:min(len(fit), modelform.MaxName-len(number))] + number
+		}
+		taken[fit], n.fit[name], n.own[fit] = true, fit, name
+	}
+	return n
+}
+
+// Fit is the name that fits. A name that was not there when the names were given has its form.
+func (n *FunctionNames) Fit(name string) string {
+	if fit, ok := n.fit[name]; ok {
+		return fit
+	}
+	return modelform.Name(name)
+}
+
+// Own is the own name of what has a name that fits, and any other as it is.
+func (n *FunctionNames) Own(fit string) string {
+	if own, ok := n.own[fit]; ok {
+		return own
+	}
+	return fit
+}
+
+// Changed is what was named anew: the own names, by those that fit; nil for nothing.
+func (n *FunctionNames) Changed() map[string]string { return n.own }
+
+// fitTools are tools with schemas that all providers take, of each name one.
+func fitTools(tools []Tool) []Tool {
+	seen := make(map[string]bool, len(tools))
+	fit := slices.DeleteFunc(slices.Clone(tools), func(t Tool) bool {
+		twice := seen[t.Name]
+		seen[t.Name] = true
+		return twice
+	})
+	for i := range fit {
+		fit[i].Parameters = modelform.Schema(fit[i].Parameters)
+	}
+	return fit
+}

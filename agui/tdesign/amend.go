@@ -1,0 +1,42 @@
+// This file shows what an agent changed of its calls after they were streamed.
+
+package tdesign
+
+import (
+	"encoding/json"
+	"strings"
+
+	"aqueduct/agui"
+	"aqueduct/internal/jsonequal"
+)
+
+// amend puts arguments right on the cards that show them. TDesign merges an object into the one that it has, and appends
+// any other text, so that arguments which are neither the rest of the shown ones nor an object for an object stay as they
+// are until the page is loaded again. So do texts and names, for which it has no event.
+func (cs *calls) amend(out *frames, value json.RawMessage) {
+	var a agui.Amendment
+	if json.Unmarshal(value, &a) != nil || a.ToolCalls == nil {
+		return
+	}
+	for _, now := range *a.ToolCalls {
+		c, args := cs.byID[now.ID], now.Function.Arguments
+		if c == nil || c.name == PermissionTool || jsonequal.Texts(c.shown, []byte(args)) {
+			continue
+		}
+		rest, more := strings.CutPrefix(args, string(c.shown))
+		switch {
+		case more:
+			args = rest
+		case !isObject(c.shown) || !isObject([]byte(args)):
+			continue
+		}
+		c.shown, c.complete = []byte(now.Function.Arguments), true
+		out.send(&agui.ToolCallArgs{ToolCallID: now.ID, Delta: args})
+		out.send(&agui.ToolCallEnd{ToolCallID: now.ID})
+	}
+}
+
+func isObject(text []byte) bool {
+	var object map[string]json.RawMessage
+	return json.Unmarshal(text, &object) == nil && object != nil
+}

@@ -1,0 +1,181 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"aqueduct/agui"
+	"aqueduct/internal/fault"
+	"aqueduct/store"
+)
+
+// prompts reports whether the request can begin a Turn.
+func (req *ChatRequest) prompts() bool {
+	return !req.JoinOnly && len(req.Answers) == 0 &&
+		(slices.ContainsFunc(req.Messages, func(m agui.Message) bool { return m.Role == agui.RoleUser }) || req.mayAct())
+}
+
+// mayAct reports whether the request can begin a Turn without a new message: its messages show where its client is, and it
+// has more to say than they do. The messages of a page that was just loaded are empty.
+func (req *ChatRequest) mayAct() bool {
+	last := lastSaid(req.Messages)
+	return last != nil && last.Role != agui.RoleUser && !req.JoinOnly && !req.Again && len(req.Answers) == 0 &&
+		(!isEmptyJSON(req.Props) || !isEmptyObject(req.State))
+}
+
+// isEmptyJSON reports whether a value has no content.
+func isEmptyJSON(raw []byte) bool {
+	switch s := strings.Join(strings.Fields(string(raw)), ""); s {
+	case "", "null", "{}", "[]", `""`:
+		return true
+	}
+	return false
+}
+
+// starts reports whether the request would begin a Turn.
+func (in *intake) starts() bool { return len(in.fresh) > 0 || in.branches.branch != nil || in.act.acts }
+
+// actFinder finds out whether a request without a new message begins a Turn: a button whose meaning is in forwardedProps, or
+// a change of the shared state. Every page repeats both with each request, when it is loaded too. So the request counts
+// only where nothing runs, and where its client has the thread's newest message: it has seen what it acts on. Any doubt
+// makes it a join, because a join calls no Agent.
+type actFinder struct {
+	*thread
+	cfg    *Config
+	client *clientState
+
+	acts bool // the request begins a Turn
+}
+
+// find is called where neither a message nor a branch begins a Turn, and no Question is answered.
+func (f *actFinder) find(ctx context.Context) error {
+	if f.active != nil || !f.req.mayAct() || f.req.parent != nil || f.req.Task != nil ||
+		f.exists && f.session.IsChild() || f.access != nil && !f.access.Write {
+		return nil
+	}
+	agent := f.agentID(f.cfg.Agents)
+	if f.cfg.Agents.Protocol(agent) == store.AgentACP || ReservedAgent(agent) || f.cfg.mayUse(f.req.Principal, agent) != nil {
+		return nil // it takes a prompt and nothing else, or nothing of this user
+	}
+	if last := lastSaid(f.req.Messages); f.exists && last.Role == agui.RoleTool && !f.known[last.ID] && !f.pairs[last.ToolCallID] {
+		return nil // an answer to a question that is settled, or is not there
+	}
+	seen, err := f.hasNewest(ctx)
+	if err != nil || !seen {
+		return err
+	}
+	if f.acts = !isEmptyJSON(f.req.Props); !f.acts {
+		f.acts, err = f.changesState(ctx)
+	}
+	return err
+}
+
+// hasNewest reports whether the request's messages hold the thread's newest one, or the thread has none. Thoughts and
+// activities do not count, since not every client sends them back.
+func (f *actFinder) hasNewest(ctx context.Context) (bool, error) {
+	if !f.exists {
+		return true, nil
+	}
+	theirs := lastSaid(slices.DeleteFunc(slices.Clone(f.req.Messages), func(m agui.Message) bool { return !f.known[m.ID] }))
+	if theirs == nil {
+		newest, err := f.tx.Messages(ctx, store.System(), f.session.ID, store.Page{Limit: 1})
+		return len(newest) == 0, err
+	}
+	p, err := f.tx.MessagePlace(ctx, store.System(), f.session.ID, theirs.ID)
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	return !p.Replaced && !p.Followed && p.NewestInput <= p.ID, err
+}
+
+// changesState reports whether the client changed a key of the shared state.
+func (f *actFinder) changesState(ctx context.Context) (bool, error) {
+	if f.client == nil || f.client.State == nil {
+		return false, nil
+	}
+	theirs, err := agui.NewStateDoc(f.client.State)
+	if err != nil {
+		return false, err
+	}
+	kept, err := agui.NewStateDoc(f.session.State)
+	if err != nil {
+		return false, err
+	}
+	if !theirs.IsObject() || !kept.IsObject() {
+		return isEmptyObject(kept.JSON()), nil // it takes the place of an empty state only
+	}
+	base := stateBase{store: f.tx, sessionID: f.session.ID, state: &runState{doc: kept}, client: f.client}
+	changed, err := base.changed(ctx, theirs)
+	return len(changed) > 0, err
+}
+
+// takePrompt starts a new Turn.
+// A prompt to a thread with a Turn under way that no response reads cancels that Turn, in the same transaction: the
+// user has left it behind.
+func (in *intake) takePrompt(ctx context.Context) (Reply, bool, error) {
+	p := in.prompter()
+	if !in.exists && in.req.Task.shared() {
+		return Reply{}, false, fault.New(RefusedNotShared, "The thread of this task is gone, or is not shared with you any more.")
+	}
+	if !in.exists {
+		if in.req.parent != nil {
+			if err := in.req.parent.mayCall(ctx, in.tx); err != nil {
+				return Reply{}, false, err
+			}
+		}
+		if err := p.newSession(ctx); err != nil {
+			return Reply{}, false, err
+		}
+	}
+	if err := in.noteDropped(ctx); err != nil {
+		return Reply{}, false, err
+	}
+	run, err := p.queueTurn(ctx, in.req.RunID)
+	if err != nil {
+		return Reply{}, false, err
+	}
+	replier := in.replier()
+	replier.queued = p.queued.ID
+	reply, err := replier.tail(ctx, run)
+	if err == nil && in.req.Task != nil {
+		err = in.req.Task.Begin(ctx, in.tx, reply)
+	}
+	if err == nil && in.active != nil {
+		return reply, true, in.meets.endOthers(ctx)
+	}
+	// Only at rest is this all that the owner has to do. Behind another Turn it reads the rows, and is woken by a
+	// ring.
+	reply.begun = &begun{todo: store.Agenda{Session: in.session, LastSeq: reply.After, Turn: &p.queued, Run: &run, Reserved: 1}}
+	if !in.exists {
+		reply.begun.messages = p.begins
+	}
+	if err == nil && in.req.parent != nil {
+		reply.rings, err = in.req.parent.begun(ctx, in.tx, in.session, p.queued.ID)
+	}
+	return reply, true, err
+}
+
+// prompter shares the request's thread and what has been found out about its branch.
+func (in *intake) prompter() *prompter {
+	begins := in.fresh
+	if !in.exists {
+		begins = in.seed
+	}
+	return &prompter{
+		thread: in.thread, cfg: in.cfg, tails: in.tails, branch: in.branches.branch, profile: in.profile,
+		begins: slices.Clone(begins), acts: in.act.acts, added: in.clientMessages().added(),
+	}
+}
+
+// usersOf are the messages of the user that are not known.
+func usersOf(messages []agui.Message, known map[string]bool) []agui.Message {
+	var fresh []agui.Message
+	for _, m := range messages {
+		if m.Role == agui.RoleUser && !known[m.ID] {
+			fresh = append(fresh, m)
+		}
+	}
+	return fresh
+}

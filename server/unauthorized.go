@@ -1,0 +1,102 @@
+// The words of refusals. A 401 names the credentials that its route takes, and for a credential of another kind the routes
+// that it opens; it is the same for a forged, an expired and a revoked one. Pages see nothing of a refused WebSocket
+// handshake, so they get the reason as a close frame.
+
+package server
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/gorilla/websocket"
+	"github.com/labstack/echo/v4"
+
+	"aqueduct/server/auth"
+	"aqueduct/server/problem"
+	"aqueduct/server/wsconn"
+)
+
+// fitted words the refusal of a credential by the kind that it claims: a forged one gets the words of a good one.
+func fitted(r *http.Request, err error) error {
+	if problem.Of(err).Code != problem.Unauthorized {
+		return err
+	}
+	var detail string
+	switch auth.Shown(r) {
+	case auth.ShownAgent:
+		detail = "This is an agent's token. It opens the routes for agents: tools, models, context, other agents. People, pages and programs call this route with tokens of their own."
+	case auth.TypeACPProxy:
+		detail = "This is a proxy's token. It opens /ws/agent and nothing else."
+	case auth.TypeBootstrap:
+		detail = "This is a bootstrap token. A proxy sends it to POST /api/admin/acp-proxy/register as x-acp-proxy-bootstrap; it opens nothing else."
+	case auth.TypeChannel:
+		detail = "This is a channel's token. It is the api_key of a hello at /ws/ingress and opens nothing else."
+	case auth.TypeApprover:
+		detail = "This is an approver's token. It decides, in the inbox and on the permission sockets, and does not open this."
+	default:
+		return err
+	}
+	return errors.Join(problem.Refuse(problem.Unauthorized, detail), err)
+}
+
+// crossSite reports whether the browser that makes the request takes its page for one of another site, so that it neither
+// keeps nor sends the session's cookie (SameSite=Strict). Where it does not say, two names of this machine are two sites.
+func crossSite(r *http.Request) bool {
+	if said := r.Header.Get("Sec-Fetch-Site"); said != "" {
+		return said == "cross-site"
+	}
+	page, here := twoLoopbacks(r)
+	return page != here
+}
+
+// twoLoopbacks are the names of this machine that the page and the request use, where they are two of them: a browser
+// takes localhost and 127.0.0.1 for different sites. Both are "" otherwise.
+func twoLoopbacks(r *http.Request) (page, here string) {
+	u, err := url.Parse(r.Header.Get("Origin"))
+	if err != nil || u.Host == "" {
+		return "", ""
+	}
+	page, here = hostName(u.Host), hostName(r.Host)
+	if !loopbackName(page) || !loopbackName(here) || page == here {
+		return "", ""
+	}
+	return page, here
+}
+
+func loopbackName(name string) bool {
+	ip := net.ParseIP(name)
+	return name == "localhost" || strings.HasSuffix(name, ".localhost") || ip != nil && ip.IsLoopback()
+}
+
+// tellPage answers a refused handshake of a page by a WebSocket that is closed at once with 1008 and the reason. It is for
+// pages that may call and have no good credential, and for those that use another name of this machine; any other is
+// refused as before. It reports whether it has answered.
+func tellPage(c echo.Context, p *problem.Problem) bool {
+	r := c.Request()
+	if r.Header.Get("Origin") == "" || !websocket.IsWebSocketUpgrade(r) {
+		return false
+	}
+	page, here := twoLoopbacks(r)
+	why := ": sign in first, POST /api/session; the page and this server must be of one site"
+	if page != "" {
+		why = ": the page is on " + page + ", the socket on " + here + ": two sites to a browser. Use one name for both"
+	}
+	if p.Code != problem.Unauthorized && (p.Code != problem.ForbiddenOrigin || page == "") {
+		return false
+	}
+	return wsconn.Refuse(c, websocket.ClosePolicyViolation, p.Code+why) == nil
+}
+
+// crossSiteAdvice is the detail of cross_site_session: which two names are in the way; "" where they are no names of this
+// machine.
+func crossSiteAdvice(r *http.Request) string {
+	page, here := twoLoopbacks(r)
+	if page == "" {
+		return ""
+	}
+	return "The page is on " + page + " and signs in at " + here + ": two sites to a browser, which would neither keep nor send the session's cookie. " +
+		"Open the page under " + here + ", or let it call " + page + "."
+}
