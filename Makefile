@@ -176,8 +176,9 @@ setup-proxies: ## nginx and Caddy
 	@scripts/need-nginx
 	@scripts/need-caddy
 
-setup-aguiagents: ## the npm packages of test/aguiagents: agents of others that speak AG-UI, and clients
+setup-aguiagents: setup-copilotkit ## the npm packages of test/aguiagents: agents of others that speak AG-UI, and clients
 	@scripts/need-npm test/aguiagents
+	@scripts/need-npm test/aguiagents/strands
 
 setup-models: ## the npm packages of test/models: SDKs for models
 	@scripts/need-npm test/models

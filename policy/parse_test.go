@@ -188,10 +188,11 @@ func TestWhatAToolWasRegisteredWith(t *testing.T) {
 // TestOwnTermsWithoutVerdict: without a verdict the risk decides, and where that asks the tool's own terms count.
 func TestOwnTermsWithoutVerdict(t *testing.T) {
 	t.Parallel()
-	mayEdit := policy.Own{Reason: "It pays.", Terms: policy.Terms{MayEdit: true}}
+	yes := true
+	mayEdit := policy.Own{Reason: "It pays.", Terms: policy.Terms{MayEdit: &yes}}
 	for risk, want := range map[policy.Risk]policy.Action{policy.Low: policy.Allow, policy.Medium: policy.Ask, policy.High: policy.Ask, "": policy.Ask} {
 		v := policy.Default().Decide(policy.Call{Tool: "x", Risk: risk, Own: mayEdit}, nil, time.Time{})
-		if asks := want == policy.Ask; v.Action != want || v.MayEdit != asks || (v.Reason == "It pays.") != asks {
+		if asks := want == policy.Ask; v.Action != want || v.AllowsEdit() != asks || (v.Reason == "It pays.") != asks {
 			t.Errorf("risk %q: %+v", risk, v)
 		}
 		if err := mayEdit.Check(risk); err != nil {

@@ -4,7 +4,6 @@ import { LangGraphAgent } from '@ag-ui/langgraph';
 import { start } from './langgraphserver.mjs';
 import { serve } from './serve.mjs';
 
-// As it ships the package tells an interrupt by CUSTOM on_interrupt alone; with the argument "outcome", in both ways.
-const settings = process.argv[2] === 'outcome' ? { emitInterruptOutcome: true } : {};
 const of = await start('graph.mjs', ['messages', 'tools', 'count']);
-serve(() => new LangGraphAgent({ ...of, ...settings }));
+// As it ships the package tells an interrupt by CUSTOM on_interrupt alone; with OUTCOME, in both ways.
+serve(() => new LangGraphAgent({ ...of, ...(process.env.OUTCOME && { emitInterruptOutcome: true }) }));

@@ -17,7 +17,7 @@ export async function start(file, keys) {
       probe.close(() => done(port));
     });
   });
-  await startServer({ port, nWorkers: 4, host: '127.0.0.1', cwd, graphs: { judge: `${join(import.meta.dirname, file)}:graph` } });
+  await startServer({ port, nWorkers: 12, host: '127.0.0.1', cwd, graphs: { judge: `${join(import.meta.dirname, file)}:graph` } });
   const deploymentUrl = `http://127.0.0.1:${port}`;
   const client = new Client({ apiUrl: deploymentUrl });
   // The server reads a graph's schema from types, of which a graph in JavaScript has none.

@@ -8,14 +8,14 @@ import { InMemoryStore } from '@mastra/core/storage';
 import { createTool } from '@mastra/core/tools';
 import { Memory } from '@mastra/memory';
 import { z } from 'zod';
-import { upstream } from './scripted.mjs';
-import { serve } from './serve.mjs';
+import { baseURL, serve } from './serve.mjs';
 
 const sent = [];
 const weather = createTool({
   id: 'weather', description: 'The weather', inputSchema: z.object({ city: z.string() }),
   execute: async ({ city }) => ({ city, degrees: 7 }),
 });
+const now = createTool({ id: 'now', description: 'The time', inputSchema: z.object({}), execute: async () => ({ now: 'noon' }) });
 const sendEmail = createTool({
   id: 'send_email', description: 'Sends an email', inputSchema: z.object({ to: z.string() }),
   suspendSchema: z.object({ to: z.string() }), resumeSchema: z.object({ approved: z.boolean() }),
@@ -33,8 +33,8 @@ const mastra = new Mastra({
   agents: {
     helper: new Agent({
       id: 'helper', name: 'helper', instructions: 'Help.',
-      model: { id: 'custom/m', url: await upstream({ count: ['updateWorkingMemory', '{"memory":{"count":2}}'] }, true), apiKey: 'key' },
-      tools: { weather, send_email: sendEmail },
+      model: { id: 'custom/m', url: baseURL, apiKey: 'key' },
+      tools: { weather, now, send_email: sendEmail },
       memory: new Memory({ storage, options: { workingMemory: { enabled: true, scope: 'thread', schema: z.object({ count: z.number() }) } } }),
     }),
   },

@@ -5,9 +5,19 @@ import { createServer } from 'node:http';
 import { EventEncoder } from '@ag-ui/encoder';
 import { text } from './scripted.mjs';
 
+/** The base URL of the model that all agents have: see model_test.go. */
+export const baseURL = process.env.MODEL_URL;
+
+/** listen starts a server, prints its port and ends with the standard input. */
+export function listen(server) {
+  server.keepAliveTimeout = 0; // a connection that ends while a client sends its next request on it is a failure here
+  server.listen(0, '127.0.0.1', () => console.log(`listening on ${server.address().port}`));
+  process.stdin.on('end', () => process.exit(0)).resume();
+}
+
 /** serve serves the agents that make makes. GET /sent is the list of what their tools have sent, if there is one. */
 export function serve(make, sent) {
-  const server = createServer(async (req, res) => {
+  listen(createServer(async (req, res) => {
     if (req.url === '/sent') {
       res.end(JSON.stringify(sent));
       return;
@@ -29,7 +39,5 @@ export function serve(make, sent) {
       complete: () => res.end(),
     });
     res.on('close', () => running.unsubscribe());
-  });
-  server.listen(0, '127.0.0.1', () => console.log(`listening on ${server.address().port}`));
-  process.stdin.on('end', () => process.exit(0)).resume();
+  }));
 }

@@ -1,18 +1,18 @@
 // An agent made with TanStack AI as its documentation describes: it speaks AG-UI, has a tool of its own, a tool that needs
-// approval, and takes the tools of the page. The model behind it is scripted: the newest message of the user picks what it
-// does. It prints its port, and ends with its standard input.
+// approval, and takes the tools of the page. It prints its port, and ends with its standard input.
 
 import { createServer } from 'node:http';
 import { chat, chatParamsFromRequestBody, mergeAgentTools, toServerSentEventsResponse, toolDefinition } from '@tanstack/ai';
 import { createOpenaiChatCompletions } from '@tanstack/ai-openai';
 import { z } from 'zod';
-import { text, upstream } from './scripted.mjs';
+import { text } from './scripted.mjs';
+import { baseURL, listen } from './serve.mjs';
 
 const weather = toolDefinition({
   name: 'weather', description: 'The weather', inputSchema: z.object({ city: z.string() }),
 }).server(async ({ city }) => ({ city, degrees: 7 }));
 
-const baseURL = await upstream();
+const now = toolDefinition({ name: 'now', description: 'The time', inputSchema: z.object({}) }).server(async () => ({ now: 'noon' }));
 const sent = [];
 const sendEmail = toolDefinition({
   name: 'send_email', description: 'Sends an email', inputSchema: z.object({ to: z.string() }), needsApproval: true,
@@ -43,12 +43,11 @@ const agent = createServer(async (req, res) => {
   const answer = toServerSentEventsResponse(chat({
     adapter: createOpenaiChatCompletions('gpt-4o', 'key', { baseURL, maxRetries: 0 }),
     messages, threadId, runId, parentRunId, resume, abortController,
-    tools: mergeAgentTools([weather, sendEmail], tools),
+    tools: mergeAgentTools([weather, now, sendEmail], tools),
   }), { abortController });
   res.writeHead(answer.status, Object.fromEntries(answer.headers));
   for await (const chunk of answer.body) res.write(chunk);
   res.end();
 });
 
-agent.listen(0, '127.0.0.1', () => console.log(`listening on ${agent.address().port}`));
-process.stdin.on('end', () => process.exit(0)).resume();
+listen(agent);

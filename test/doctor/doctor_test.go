@@ -188,7 +188,7 @@ func model(t *testing.T) (url string) {
 func TestTanStack(t *testing.T) {
 	t.Parallel()
 	nodetest.Need(t, "../aguiagents/node_modules/.installed", "make setup-aguiagents")
-	url := node(t, "../aguiagents/tanstack.mjs")
+	url := node(t, "../aguiagents/tanstack.mjs", "MODEL_URL="+model(t))
 	found(t, doctor(t, url, "--prompt", "hello"), "accel_buffering", "request_ids")
 	// With a tool it ends the run in front of the tool's result, and goes on.
 	found(t, doctor(t, url, "--prompt", "weather in Oslo"), "accel_buffering", "request_ids", "run_finished", "tool_unanswered")
@@ -227,7 +227,7 @@ func TestAqueduct(t *testing.T) {
 		t.Fatal(err)
 	}
 	serve := exec.Command(path, "serve", "--listen", "127.0.0.1:0", "--auth", "none", "--database", "sqlite:"+filepath.Join(t.TempDir(), "a.db"),
-		"--agent", "tanstack="+node(t, "../aguiagents/tanstack.mjs")+"/,protocol=agui", "--agent", "mute="+mute.URL)
+		"--agent", "tanstack="+node(t, "../aguiagents/tanstack.mjs", "MODEL_URL="+model(t))+"/,protocol=agui", "--agent", "mute="+mute.URL)
 	url := "http://127.0.0.1:" + started(t, serve, `listening on .*?127\.0\.0\.1:(\d+)`) + "/api/agui/chat?agent="
 	found(t, doctor(t, url+"tanstack", "--prompt", "hello"))
 	found(t, doctor(t, url+"tanstack", "--prompt", "weather in Oslo"))
