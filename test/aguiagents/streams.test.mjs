@@ -71,6 +71,7 @@ const table = {
   'TOOL_CALL_ARGS of an object': [call, { ...args, delta: {} }, called],
   'TOOL_CALL_CHUNK without toolCallName': [{ type: 'TOOL_CALL_CHUNK', toolCallId: 'c', delta: '{}' }],
   'TOOL_CALL_CHUNK without toolCallId': [{ type: 'TOOL_CALL_CHUNK', toolCallName: 'look', delta: '{}' }],
+  'TOOL_CALL_RESULT without messageId': [call, called, without(result, 'messageId')],
   'TOOL_CALL_RESULT without toolCallId': [call, called, without(result, 'toolCallId')],
   'TOOL_CALL_RESULT without content': [call, called, without(result, 'content')],
   'TOOL_CALL_RESULT of an object': [call, called, { ...result, content: { a: 1 } }],
@@ -165,6 +166,7 @@ const table = {
 
 // What both clients refuse and Aqueduct repairs on purpose, each with what it makes of it: agents and adapters in use send these.
 const repaired = {
+  'TOOL_CALL_RESULT without messageId': 'it gets one, as the back ends of TDesign leave it out',
   'TEXT_MESSAGE_END of a chunk': 'the chunk ends',
   'STEP_FINISHED twice': 'the second is left out',
   'STEP_FINISHED that was never begun': 'it is left out',
