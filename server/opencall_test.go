@@ -187,10 +187,10 @@ func TestOpenCallsOfOneRun(t *testing.T) {
 {"type":"TOOL_CALL_CHUNK","toolCallId":"a","toolCallName":"pick","delta":"{}"}
 {"type":"TOOL_CALL_CHUNK","toolCallId":"b","toolCallName":"pick","delta":"{}"}`
 		h, peer := withAGUIPeer(t, db.open, func(_ int, in aguiInput) string {
-			switch last := in.Messages[len(in.Messages)-1]; {
-			case last.Content == "two":
+			switch in.Messages[len(in.Messages)-1].Content {
+			case "two":
 				return aguiBegin + twoCalls + aguiEnd
-			case last.Content == "asks":
+			case "asks":
 				return aguiBegin + twoCalls + `
 {"type":"RUN_FINISHED","threadId":"$THREAD","runId":"$RUN","outcome":{"type":"interrupt","interrupts":[{"id":"i","reason":"confirmation","message":"Sure?","responseSchema":{"type":"object","properties":{"approved":{"type":"boolean"}}}}]}}`
 			}

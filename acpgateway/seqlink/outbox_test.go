@@ -5,7 +5,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
+
+	"aqueduct/internal/bubbletest"
 )
 
 func takeAll(o *Outbox) string {
@@ -83,7 +84,7 @@ func TestOutboxMakesWaitWhenFull(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				o := NewOutbox()
 				o.Attach(true)
 				fill(o)
@@ -97,34 +98,34 @@ func TestOutboxMakesWaitWhenFull(t *testing.T) {
 				}
 				ctx, cancel := context.WithCancel(t.Context())
 				left, waits := through(ctx), through(t.Context())
-				synctest.Wait()
+				bubbletest.Wait()
 				if left.Load() || waits.Load() {
 					t.Fatal("there is room in a full outbox")
 				}
 				cancel()
-				synctest.Wait()
+				bubbletest.Wait()
 				if !left.Load() || waits.Load() {
 					t.Errorf("after one context has ended: that sender %t, the other %t", left.Load(), waits.Load())
 				}
 				takeAll(o) // written, and not acknowledged
-				synctest.Wait()
+				bubbletest.Wait()
 				if waits.Load() {
 					t.Error("what is written counts as acknowledged")
 				}
 				o.Ack("a", 1)
-				synctest.Wait()
+				bubbletest.Wait()
 				if !waits.Load() {
 					t.Error("a sender is not woken by an ack")
 				}
 				o.Room(ctx) // below the bound nothing is waited for
 				o.Put("a", []byte(`{}`))
 				again := through(t.Context())
-				synctest.Wait()
+				bubbletest.Wait()
 				if again.Load() {
 					t.Error("there is room in an outbox that is full again")
 				}
 				o.Forget()
-				synctest.Wait()
+				bubbletest.Wait()
 				if !again.Load() {
 					t.Error("a sender is not woken when the peer is a new process")
 				}

@@ -71,7 +71,7 @@ func hash(kind, text string) int32 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(kind)) // a hash never fails
 	_, _ = h.Write([]byte(text))
-	return int32(h.Sum32()) //nolint:gosec // all 32 bits, whatever they mean
+	return int32(h.Sum32()) // all 32 bits, whatever they mean
 }
 
 func sorted(seen map[int32]struct{}) []int32 {

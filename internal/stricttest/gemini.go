@@ -6,7 +6,7 @@ import (
 )
 
 // geminiName is the form of a function's name: "Must start with a letter or an underscore. Must be alphameric (a-z, A-Z,
-// 0-9), underscores (_), dots (.), colons (:), or dashes (-), with a maximum length of 64."
+// 0-9), underscores (_), dots (.), colons (:), or dashes (-), with a maximum length of 64".
 var geminiName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}$`)
 
 // Gemini judges a chat completion by what generateContent refuses of the same conversation, as adapters send it on.

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// mistralID is the form of a call's id: "Tool call id was … but must be a-z, A-Z, 0-9, with a length of 9." (code 3280)
+// mistralID is the form of a call's id: "Tool call id was … but must be a-z, A-Z, 0-9, with a length of 9" (code 3280).
 var mistralID = regexp.MustCompile(`^[a-zA-Z0-9]{9}$`)
 
 // Mistral judges a chat completion by the validator of mistral-common (protocol/instruct/validator.py), which the API uses.

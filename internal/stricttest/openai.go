@@ -76,7 +76,7 @@ func OpenAI(body []byte) error {
 
 // openAIMessages judges the order of messages: the results of an assistant's calls come directly after it, each call once.
 // "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'", and
-// "messages with role 'tool' must be a response to a preceeding message with 'tool_calls'".
+// "messages with role 'tool' must be a response to an earlier message with 'tool_calls'".
 func openAIMessages(messages []any) error {
 	var open []string // calls of the last assistant message that have no result yet
 	for i, one := range messages {
@@ -89,7 +89,7 @@ func openAIMessages(messages []any) error {
 			id, _ := m["tool_call_id"].(string)
 			at := slices.Index(open, id)
 			if at < 0 {
-				return refusal(where, "messages with role 'tool' must be a response to a preceeding message with 'tool_calls' (%q)", id)
+				return refusal(where, "messages with role 'tool' must be a response to an earlier message with 'tool_calls' (%q)", id)
 			}
 			open = slices.Delete(open, at, at+1)
 		} else if len(open) > 0 {
@@ -191,7 +191,7 @@ func isObject(text string) bool {
 }
 
 // openAIContent judges a content: a string, or parts of the types that the role may have. "Invalid 'messages[0].content':
-// empty array", and "Invalid value for 'content': expected a string, got null."
+// empty array", and "Invalid value for 'content': expected a string, got null".
 func openAIContent(where string, content any, types ...string) error {
 	where += ".content"
 	if _, ok := content.(string); ok {
@@ -253,7 +253,7 @@ func openAIPart(where, kind string, part object) error {
 }
 
 // openAIImage judges an image's address. "You uploaded an unsupported image. Please make sure your image has of one the
-// following formats: ['png', 'jpeg', 'gif', 'webp']."
+// following formats: ['png', 'jpeg', 'gif', 'webp']".
 func openAIImage(where, address string) error {
 	if strings.HasPrefix(address, "http://") || strings.HasPrefix(address, "https://") {
 		return nil

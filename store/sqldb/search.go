@@ -89,7 +89,7 @@ func anyOf(tokens []int32) string { return strings.Join(tokenNames(tokens), " OR
 func tokenNames(tokens []int32) []string {
 	names := make([]string, len(tokens))
 	for i, t := range tokens {
-		names[i] = fmt.Sprintf("x%08x", uint32(t)) //nolint:gosec // the same 32 bits
+		names[i] = fmt.Sprintf("x%08x", uint32(t)) // the same 32 bits
 	}
 	return names
 }
