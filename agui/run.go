@@ -74,9 +74,13 @@ type TokenUsage struct {
 	ReasoningTokens       *int64 `agui:"reasoningTokens"`
 	CachedInputTokens     *int64 `agui:"cachedInputTokens"`
 	CacheWriteInputTokens *int64 `agui:"cacheWriteInputTokens"`
-	// CountedBy is ours, and not AG-UI's: who counted, where the counts of two stand side by side.
+	// CountedBy is ours, and not AG-UI's: who counted, where the counts of two stand side by side. Rows of Turns have it. Events
+	// do not, since the official client takes it out and warns; their metadata has it (CountedByKey).
 	CountedBy string `agui:"countedBy"`
 }
+
+// CountedByKey is a member of the metadata of RUN_FINISHED and RUN_ERROR: a list with the CountedBy of each element of usage.
+const CountedByKey = "aqueduct.countedBy"
 
 // Values of TokenUsage.CountedBy.
 const (

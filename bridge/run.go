@@ -264,14 +264,15 @@ func (r *run) closeCard(q approval.Question) error {
 // terminal is the Run's last event.
 func (r *run) terminal(e ending) agui.Event {
 	if e.failure != nil {
-		return &agui.RunError{Message: e.failure.Message, Code: e.failure.Code, Usage: r.usage}
+		end := &agui.RunError{Message: e.failure.Message, Code: e.failure.Code}
+		end.Usage, end.Metadata = countedBy(r.usage, nil)
+		return end
 	}
-	end := &agui.RunFinished{
-		ThreadID: r.threadID, RunID: r.row.ExternalID, Result: e.result, Outcome: e.outcome, Usage: r.usage,
-	}
+	end := &agui.RunFinished{ThreadID: r.threadID, RunID: r.row.ExternalID, Result: e.result, Outcome: e.outcome}
 	if e.asAsked {
 		end.Outcome, end.Metadata = nil, asAskedMetadata(e.outcome)
 	}
+	end.Usage, end.Metadata = countedBy(r.usage, end.Metadata)
 	return end
 }
 

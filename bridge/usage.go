@@ -140,6 +140,22 @@ func usageOf(ctx context.Context, cfg *Config, turnID string, own []agui.TokenUs
 	return append(own, counted...)
 }
 
+// countedBy is usage as an event has it, and the event's metadata with who counted each element.
+func countedBy(usage []agui.TokenUsage, metadata json.RawMessage) ([]agui.TokenUsage, json.RawMessage) {
+	if !slices.ContainsFunc(usage, func(u agui.TokenUsage) bool { return u.CountedBy != "" }) {
+		return usage, metadata
+	}
+	usage = slices.Clone(usage)
+	by := make([]string, len(usage))
+	for i := range usage {
+		by[i], usage[i].CountedBy = usage[i].CountedBy, ""
+	}
+	members := make(map[string]json.RawMessage)
+	_ = json.Unmarshal(metadata, &members) // of our own writing, or nothing
+	members[agui.CountedByKey] = mustJSON(by)
+	return usage, mustJSON(members)
+}
+
 // positive is nil for 0, which AG-UI takes for a count that is known.
 func positive(n int64) *int64 {
 	if n == 0 {

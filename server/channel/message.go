@@ -144,10 +144,14 @@ type usageSum struct {
 
 // usageOf sums a Run's usage. A model that reports no total counts with its input and output. Where an agent reports what
 // the model proxy counted too, its own report is the sum, for the same tokens may be in both.
-func usageOf(usage []agui.TokenUsage) *usageSum {
+func usageOf(end *agui.RunFinished) *usageSum {
+	var metadata map[string]json.RawMessage
+	_ = json.Unmarshal(end.Metadata, &metadata) // an object, or nothing
+	var by []string
+	_ = json.Unmarshal(metadata[agui.CountedByKey], &by) // of our own writing, or nothing
 	var sum usageSum
-	for _, u := range usage {
-		if u.CountedBy == agui.CountedByProxy {
+	for i, u := range end.Usage {
+		if i < len(by) && by[i] == agui.CountedByProxy {
 			continue
 		}
 		in, out := count(u.InputTokens), count(u.OutputTokens)

@@ -262,7 +262,7 @@ func (r *logReader) finished(ctx context.Context, item bridge.Item, e *agui.RunF
 		state = string(store.TurnCancelled)
 	}
 	r.add(item, 0, Message{Type: typeState, State: state})
-	r.add(item, lastOfRun, Message{Type: typeDone, Usage: usageOf(e.Usage)})
+	r.add(item, lastOfRun, Message{Type: typeDone, Usage: usageOf(e)})
 	return nil
 }
 
