@@ -38,6 +38,7 @@ type recorder struct {
 	prompts *prompts
 
 	mu    sync.Mutex
+	id    string // of the record that is merged
 	key   chunkKey
 	text  strings.Builder
 	chars int
@@ -56,7 +57,7 @@ func (rec *recorder) update(ctx context.Context, m *wire.ACPUpdate, u *wire.Upda
 	// What is no chunk ends the merging, so that the records are in the order in which things happened.
 	if !isChunk(u) || m.Replay {
 		rec.flushLocked(ctx)
-		rec.add(ctx, store.SourceACP, stringOf(m.PromptID), updateReceived, received(stringOf(m.SessionID), m.Update))
+		rec.add(ctx, newID(), store.SourceACP, stringOf(m.PromptID), updateReceived, received(stringOf(m.SessionID), m.Update))
 		return
 	}
 	key := chunkKey{stringOf(m.SessionID), u.Variant, u.MessageID, stringOf(m.PromptID)}
@@ -77,6 +78,7 @@ func (rec *recorder) update(ctx context.Context, m *wire.ACPUpdate, u *wire.Upda
 // Masking runs over the whole message and merging over parts of it, so the two have different keys and ends.
 type chunks struct {
 	redact.Stream
+	id    string // of the record that is merged
 	key   chunkKey
 	first wire.Update
 }
@@ -87,7 +89,8 @@ func (rec *recorder) addLocked(text string) {
 		return
 	}
 	if rec.chars == 0 {
-		rec.key, rec.first = rec.said.key, rec.said.first
+		// The order of records is that of their ids, so an id is made when a record begins (stderrLines has its own then too).
+		rec.id, rec.key, rec.first = newID(), rec.said.key, rec.said.first
 		rec.keeper.due(rec, time.Now().Add(rec.limits.MergeTime))
 	}
 	rec.text.WriteString(text)
@@ -145,10 +148,10 @@ func (rec *recorder) flushLocked(ctx context.Context) {
 		MessageID     string            `json:"messageId,omitempty"`
 		Content       map[string]string `json:"content"`
 	}{rec.first.Variant, rec.first.MessageID, content}
-	key := rec.key
+	id, key := rec.id, rec.key
 	rec.key, rec.chars, rec.first = chunkKey{}, 0, wire.Update{}
 	rec.text.Reset()
-	rec.add(ctx, store.SourceACP, key.prompt, updateReceived, received(key.session, mustJSON(merged)))
+	rec.add(ctx, id, store.SourceACP, key.prompt, updateReceived, received(key.session, mustJSON(merged)))
 }
 
 // received is the contract's payload of an update.
@@ -197,13 +200,13 @@ func (rec *recorder) other(ctx context.Context, source store.RecordSource, promp
 	defer rec.mu.Unlock()
 	rec.flushLocked(ctx)
 	rec.flushStderrLocked(ctx)
-	rec.add(ctx, source, prompt, kind, payload)
+	rec.add(ctx, newID(), source, prompt, kind, payload)
 }
 
 // add hands a record to the keeper.
-func (rec *recorder) add(ctx context.Context, source store.RecordSource, prompt, kind string, payload json.RawMessage) {
+func (rec *recorder) add(ctx context.Context, id string, source store.RecordSource, prompt, kind string, payload json.RawMessage) {
 	rec.keeper.record(ctx, store.Record{
-		ID: newID(), SessionID: rec.session, TurnID: rec.turnOf(prompt), Source: source, Type: kind, TS: time.Now(), Payload: payload,
+		ID: id, SessionID: rec.session, TurnID: rec.turnOf(prompt), Source: source, Type: kind, TS: time.Now(), Payload: payload,
 	}, false)
 }
 

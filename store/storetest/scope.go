@@ -19,6 +19,7 @@ type full struct {
 	record     store.Record
 	part       store.MessagePart
 	stranded   store.Turn
+	unsearched store.Session
 	command    store.Command
 	proxy      store.Proxy
 	instance   store.SandboxInstance
@@ -109,8 +110,8 @@ func insertFull(env *storeEnv, p store.Principal) full {
 			tx.KeepSealed(env.ctx, store.Sealed{Ref: "args:" + f.session.ID + ":1", SessionID: f.session.ID, KID: "k", Data: []byte("s"), CreatedAt: at(6)}), tx.DeleteSession(env.ctx, hidden.ID, at(2)))
 	})
 	searched(env)
-	env.session(p)    // whose title is not searched yet
-	later := f.record // which is not sequenced yet
+	f.unsearched = env.session(p) // its title is not searched yet
+	later := f.record             // which is not sequenced yet
 	later.ID = env.id()
 	env.commit(store.Batch{Events: []store.EventRow{row(f.session.ID, 2, 2)}, Records: []store.Record{f.record, later},
 		Moves: []store.Move{store.InsertToolCall{ToolCall: f.toolCall}, store.RunStateChanges{ID: broken.ID, Changes: []byte(`{}`)}}})

@@ -99,7 +99,8 @@ func testSessionDeletion(env *storeEnv) {
 	f := insertFull(env, alice())
 	reads := readsOfSession(env, f)
 	env.tx(func(tx store.Tx) error {
-		if err := errors.Join(tx.DeleteSession(env.ctx, f.session.ID, at(50)), tx.DeleteSession(env.ctx, f.stranded.SessionID, at(50))); err != nil {
+		if err := errors.Join(tx.DeleteSession(env.ctx, f.session.ID, at(50)), tx.DeleteSession(env.ctx, f.stranded.SessionID, at(50)),
+			tx.DeleteSession(env.ctx, f.unsearched.ID, at(50))); err != nil {
 			return err
 		}
 		checkEveryScope(env, tx, reads, false)
