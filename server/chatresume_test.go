@@ -391,11 +391,11 @@ func TestLastEventIDInTheQuery(t *testing.T) {
 	h.idle("T")
 	for _, path := range []string{
 		"/api/runs/R/events", "/api/threads/T/events", "/v1/sessions/" + session + "/events", "/api/runs/" + session + "/events",
-		"/api/approvals?all=1",
+		"/api/approvals?kind=permission",
 	} {
 		t.Run(path, func(t *testing.T) {
 			sep := "?"
-			if strings.Contains(path, "?") {
+			if strings.Contains(path, "?") { // a filter
 				sep = "&"
 			}
 			open := func(query string, header ...string) frame {

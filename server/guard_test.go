@@ -285,6 +285,9 @@ func TestS02NoOrInvalidToken(t *testing.T) {
 			"as a cookie": {"Cookie", "aqueduct_session=" + goodToken}, "expired, as a cookie": {"Cookie", "aqueduct_session=" + expired},
 		} {
 			got := h.do(method, path+"?token="+goodToken+"&access_token="+goodToken, "{}", header...)
+			if strings.Contains(got.body, `"code":"unknown_member"`) { // it takes no token there, and says so before it asks for one
+				got = h.do(method, path, "{}", header...)
+			}
 			if asksNobody {
 				if !strings.Contains(got.body, open) || got.header.Get("Set-Cookie") != "" && !strings.Contains(got.header.Get("Set-Cookie"), "Max-Age=0") {
 					t.Errorf("%s, %s: %d %s %q", route, name, got.status, got.body, got.header.Get("Set-Cookie"))

@@ -29,6 +29,8 @@ const (
 	rest = 19
 	// catchUp bounds the transactions by which one search makes texts: those of the newest answers, and not all of a backlog.
 	catchUp = 4
+	// othersCommit is how long a search waits for texts that are made elsewhere, at most catchUp times.
+	othersCommit = 20 * time.Millisecond
 )
 
 // Index finds threads. Run must be running, else texts are made by searches alone.
@@ -46,39 +48,51 @@ func (x *Index) Run(ctx context.Context) {
 	failing := false
 	for {
 		begun := time.Now()
-		made, err := x.round(ctx)
+		made, _, err := x.round(ctx)
 		if err != nil && !failing && ctx.Err() == nil {
 			x.log.Warn("the texts of threads are not searched, trying again", slog.Any("error", err))
 		}
 		failing = err != nil
-		pause := lookEvery
+		after := lookEvery
 		if made > 0 && err == nil {
-			pause = rest * time.Since(begun)
+			after = rest * time.Since(begun)
 		}
-		wait := time.NewTimer(pause)
-		select {
-		case <-wait.C:
-		case <-ctx.Done():
-			wait.Stop()
+		if !pause(ctx, after) {
 			return
 		}
+	}
+}
+
+// pause waits, and reports whether ctx goes on.
+func pause(ctx context.Context, d time.Duration) bool {
+	wait := time.NewTimer(d)
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
 // Threads lists the threads that the query finds; see store.SearchReader. The query has at least one word.
 func (x *Index) Threads(ctx context.Context, in store.Scope, query store.SearchQuery) ([]store.Session, string, error) {
 	for range catchUp {
-		if made, err := x.round(ctx); made == 0 || err != nil {
+		made, behind, err := x.round(ctx)
+		if err != nil || !behind {
 			break // on a full disk texts that are there are still found; Run logs the error
+		}
+		if made == 0 { // Run, or another replica, has taken them and has not committed yet
+			pause(ctx, othersCommit)
 		}
 	}
 	return x.store.Search(ctx, in, query)
 }
 
-// round makes a few texts, and returns how many.
-func (x *Index) round(ctx context.Context) (made int, err error) {
-	if behind, err := x.store.SearchBehind(ctx, store.System()); err != nil || !behind {
-		return 0, err
+// round makes a few texts, and returns how many, and whether any were to be made.
+func (x *Index) round(ctx context.Context) (made int, behind bool, err error) {
+	if behind, err = x.store.SearchBehind(ctx, store.System()); err != nil || !behind {
+		return 0, false, err
 	}
 	err = x.store.InTx(ctx, func(tx store.Tx) error {
 		messages, err := tx.TakeMessages(ctx, takeAtOnce)
@@ -102,7 +116,7 @@ func (x *Index) round(ctx context.Context) (made int, err error) {
 		}
 		return nil
 	})
-	return made, err
+	return made, true, err
 }
 
 // textOf returns the text of a user's or an assistant's message. Other messages are for programs: results of tools, thoughts, activities.
