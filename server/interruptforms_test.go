@@ -137,6 +137,8 @@ func TestInterruptNamesHoldForPolicy(t *testing.T) {
 func TestInterruptEdits(t *testing.T) {
 	const offered = `,"editedArgs":{"type":"object","properties":{"to":{"type":"string"}}},"reason":{"type":"string"}`
 	const snake = `,"edited_args":{"anyOf":[{"type":"object"},{"type":"null"}]},"message":{"type":"string"}`
+	alternatives := `{"oneOf":[` + approvedSchema("approved", `,"editedArgs":{"type":"object"}`) + `,` +
+		`{"type":"object","properties":{"approved":{"const":false},"reason":{"type":"string"}},"required":["approved","reason"]}]}`
 	for name, c := range map[string]struct {
 		schema, rules   string
 		answer, payload string // "" where it is refused
@@ -147,6 +149,8 @@ func TestInterruptEdits(t *testing.T) {
 		"rejected":            {approvedSchema("approved", offered), "", `{"approved":false,"reason":"no"}`, `{"approved":false,"reason":"no"}`, ""},
 		"other spellings":     {approvedSchema("accepted", snake), "", `{"accepted":true,"edited_args":{"to":"bob"},"message":"m"}`, `{"accepted":true,"edited_args":{"to":"bob"},"message":"m"}`, ""},
 		"our spelling":        {approvedSchema("accepted", snake), "", `{"approved":true,"editedArgs":{"to":"bob"}}`, `{"accepted":true,"edited_args":{"to":"bob"}}`, ""},
+		"alternatives":        {alternatives, "", `{"approved":false,"reason":"no"}`, `{"approved":false,"reason":"no"}`, ""},
+		"another alternative": {alternatives, "", `{"approved":true,"editedArgs":{"to":"bob"}}`, `{"approved":true,"editedArgs":{"to":"bob"}}`, ""},
 		"not as the schema":   {approvedSchema("approved", offered), "", `{"approved":true,"editedArgs":{"to":7}}`, "", "invalid_answer"},
 		"not offered":         {approvedSchema("approved", ""), "", `{"approved":true,"editedArgs":{"to":"bob"}}`, "", "edit_not_allowed"},
 		"forbidden by a rule": {approvedSchema("approved", offered), "rules:\n  - {name: r, tool: mail, verdict: ask, may_edit: false}\n", `{"approved":true,"editedArgs":{"to":"bob"}}`, "", "edit_not_allowed"},
