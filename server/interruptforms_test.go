@@ -193,3 +193,35 @@ func TestInterruptEdits(t *testing.T) {
 		})
 	}
 }
+
+// TestInterruptsKeepTheirOrder: a page that is loaded reads what is open in the order in which the agent asked, and one that shows one
+// question at a time shows the first.
+func TestInterruptsKeepTheirOrder(t *testing.T) {
+	onBothDatabases(t, func(t *testing.T, db database) {
+		var interrupts, want []string
+		for i := range 8 {
+			want = append(want, fmt.Sprintf("Question %d?", i))
+			interrupts = append(interrupts, fmt.Sprintf(`{"id":"i%d","reason":"human","message":%q}`, i, want[i]))
+		}
+		h, _ := withInterrupt(t, db, "", strings.Join(interrupts, ","))
+		h.chat("T", "R1", "hi")
+		var end struct {
+			Outcome struct{ Interrupts []struct{ Message string } }
+		}
+		joins := h.open(h.request("POST", "/api/agui/connect", `{"threadId":"T","protocolVersion":"1.0"}`)).rest()
+		if err := json.Unmarshal([]byte(last(joins).data), &end); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, i := range end.Outcome.Interrupts {
+			got = append(got, i.Message)
+		}
+		if strings.Join(got, " ") != strings.Join(want, " ") {
+			t.Errorf("a join ends with %q", got)
+		}
+		page := h.open(h.request("POST", "/api/agui/connect?dialect=tdesign", `{"threadId":"T"}`)).rest()
+		if shown := joined(page); !strings.Contains(shown, want[0]) || strings.Contains(shown, want[1]) {
+			t.Errorf("a page of TDesign shows %s", shown)
+		}
+	})
+}
