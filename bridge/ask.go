@@ -37,6 +37,8 @@ type asker struct {
 	questions *questions
 	deliverer *deliverer
 	quiet     *quietTimer
+
+	newest time.Time // when the Turn's newest Question was asked
 }
 
 // ask keeps a Question and pauses the Turn. It is an Approval at once, in every inbox; the chat shows it when the Run
@@ -162,7 +164,14 @@ func (a *asker) askPerson(ctx context.Context, q *approval.Request, v policy.Ver
 //
 // One commit has the ToolCall, the Approval, the notices to others and the Turn's pause. So a Question that can be
 // seen belongs to a Turn that waits for it.
+//
+// What is open is listed by its time, which is kept in milliseconds, so each Question of a Turn is one after the last.
 func (a *asker) keep(ctx context.Context, q approval.Question) error {
+	at := q.Call.CreatedAt.Truncate(time.Millisecond)
+	if !at.After(a.newest) {
+		at = a.newest.Add(time.Millisecond)
+	}
+	a.newest, q.Call.CreatedAt, q.Approval.CreatedAt = at, at, at
 	row, asked := q.Call, q.Approval
 	moves := []store.Move{store.InsertToolCall{ToolCall: row}}
 	pause := store.TurnPausedTool

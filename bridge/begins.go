@@ -18,10 +18,10 @@ func (req *ChatRequest) prompts() bool {
 }
 
 // mayAct reports whether the request can begin a Turn without a new message: its messages show where its client is, and it
-// has more to say than they do. The messages of a page that was just loaded are empty.
+// has more to say than they do. The messages of a page that was just loaded are empty. A thought after the user's message shows
+// that the answer was seen, and may be all of it.
 func (req *ChatRequest) mayAct() bool {
-	last := lastSaid(req.Messages)
-	return last != nil && last.Role != agui.RoleUser && !req.JoinOnly && !req.Again && len(req.Answers) == 0 &&
+	return lastSaid(req.Messages) != nil && req.Messages[len(req.Messages)-1].Role != agui.RoleUser && !req.JoinOnly && !req.Again && len(req.Answers) == 0 &&
 		(!isEmptyJSON(req.Props) || !isEmptyObject(req.State))
 }
 

@@ -51,16 +51,16 @@ type openCalls struct {
 	answered []AnsweredCall
 }
 
-// load reads the calls of the thread; none where its agent cannot be given a result, or is at work. The calls of a Run under
-// way are not in the transcript yet, and most of them get their results from the agent.
+// load reads the calls of the thread; none where its agent cannot be given a result. While the agent is at work only those that
+// have their result count, so that the second of two answers is not one to a call that does not exist. The calls of the Run
+// under way are not in the transcript yet, and most of them get their results from the agent.
 func (o *openCalls) load(ctx context.Context) error {
-	atWork := o.active != nil && !o.active.Status.Paused()
-	if o.read || !o.exists || o.req.JoinOnly || o.session.IsChild() || atWork {
+	if o.read || !o.exists || o.req.JoinOnly || o.session.IsChild() {
 		return nil
 	}
 	o.read = true
 	last, err := o.tx.LastRun(ctx, store.System(), o.session.ID)
-	if errors.Is(err, store.ErrNotFound) || err == nil && last.Status == store.RunRunning {
+	if errors.Is(err, store.ErrNotFound) {
 		return nil
 	}
 	if err != nil {
@@ -84,6 +84,9 @@ func (o *openCalls) load(ctx context.Context) error {
 			o.results[m.ToolCallID] = m
 		}
 		o.calls = append(o.calls, m.ToolCalls...)
+	}
+	if o.active != nil && !o.active.Status.Paused() || last.Status == store.RunRunning {
+		o.calls = slices.DeleteFunc(o.calls, func(call agui.ToolCall) bool { _, has := o.results[call.ID]; return !has })
 	}
 	return nil
 }

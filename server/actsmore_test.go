@@ -113,3 +113,27 @@ func TestOnlyWritersAct(t *testing.T) {
 		}
 	}
 }
+
+// TestActBehindAThought: an agent may answer with a thought and nothing else. A button pressed then, by a client that has the thought,
+// begins a Turn. One that says nothing, or ends before the newest answer, is a join.
+func TestActBehindAThought(t *testing.T) {
+	onBothDatabases(t, func(t *testing.T, db database) {
+		h, peer := withAGUIPeer(t, db.open, func(call int, _ aguiInput) string {
+			if call == 1 {
+				return aguiBegin + thought("r1", "hm") + aguiEnd
+			}
+			return aguiBegin + wrote("m2", "pressed") + aguiEnd
+		})
+		id := typed(h.chat("T", "R1", "hi"), "REASONING_MESSAGE_START").field("messageId")
+		seen := []json.RawMessage{json.RawMessage(`{"id":"u-R1","role":"user","content":"hi"}`), json.RawMessage(fmt.Sprintf(`{"id":%q,"role":"reasoning","content":"hm"}`, id))}
+		if got := h.do("POST", "/api/agui/chat", act("T", "A1", seen, `{}`, `{}`)); peer.times() != 1 {
+			t.Errorf("a body that says nothing calls the agent: %s", got.body)
+		}
+		if got := h.do("POST", "/api/agui/chat", act("T", "A2", seen, `{"action":1}`, `{}`)); peer.times() != 2 || !strings.Contains(got.body, "pressed") {
+			t.Errorf("the button called the agent %d times: %s", peer.times()-1, got.body)
+		}
+		if got := h.do("POST", "/api/agui/chat", act("T", "A3", seen, `{"action":1}`, `{}`)); peer.times() != 2 {
+			t.Errorf("the button of a page that has not seen the answer calls the agent: %s", got.body)
+		}
+	})
+}

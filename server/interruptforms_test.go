@@ -137,6 +137,8 @@ func TestInterruptNamesHoldForPolicy(t *testing.T) {
 func TestInterruptEdits(t *testing.T) {
 	const offered = `,"editedArgs":{"type":"object","properties":{"to":{"type":"string"}}},"reason":{"type":"string"}`
 	const snake = `,"edited_args":{"anyOf":[{"type":"object"},{"type":"null"}]},"message":{"type":"string"}`
+	alternatives := `{"oneOf":[` + approvedSchema("approved", `,"editedArgs":{"type":"object"}`) + `,` +
+		`{"type":"object","properties":{"approved":{"const":false},"reason":{"type":"string"}},"required":["approved","reason"]}]}`
 	for name, c := range map[string]struct {
 		schema, rules   string
 		answer, payload string // "" where it is refused
@@ -147,6 +149,8 @@ func TestInterruptEdits(t *testing.T) {
 		"rejected":            {approvedSchema("approved", offered), "", `{"approved":false,"reason":"no"}`, `{"approved":false,"reason":"no"}`, ""},
 		"other spellings":     {approvedSchema("accepted", snake), "", `{"accepted":true,"edited_args":{"to":"bob"},"message":"m"}`, `{"accepted":true,"edited_args":{"to":"bob"},"message":"m"}`, ""},
 		"our spelling":        {approvedSchema("accepted", snake), "", `{"approved":true,"editedArgs":{"to":"bob"}}`, `{"accepted":true,"edited_args":{"to":"bob"}}`, ""},
+		"alternatives":        {alternatives, "", `{"approved":false,"reason":"no"}`, `{"approved":false,"reason":"no"}`, ""},
+		"another alternative": {alternatives, "", `{"approved":true,"editedArgs":{"to":"bob"}}`, `{"approved":true,"editedArgs":{"to":"bob"}}`, ""},
 		"not as the schema":   {approvedSchema("approved", offered), "", `{"approved":true,"editedArgs":{"to":7}}`, "", "invalid_answer"},
 		"not offered":         {approvedSchema("approved", ""), "", `{"approved":true,"editedArgs":{"to":"bob"}}`, "", "edit_not_allowed"},
 		"forbidden by a rule": {approvedSchema("approved", offered), "rules:\n  - {name: r, tool: mail, verdict: ask, may_edit: false}\n", `{"approved":true,"editedArgs":{"to":"bob"}}`, "", "edit_not_allowed"},
@@ -188,4 +192,36 @@ func TestInterruptEdits(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestInterruptsKeepTheirOrder: a page that is loaded reads what is open in the order in which the agent asked, and one that shows one
+// question at a time shows the first.
+func TestInterruptsKeepTheirOrder(t *testing.T) {
+	onBothDatabases(t, func(t *testing.T, db database) {
+		var interrupts, want []string
+		for i := range 8 {
+			want = append(want, fmt.Sprintf("Question %d?", i))
+			interrupts = append(interrupts, fmt.Sprintf(`{"id":"i%d","reason":"human","message":%q}`, i, want[i]))
+		}
+		h, _ := withInterrupt(t, db, "", strings.Join(interrupts, ","))
+		h.chat("T", "R1", "hi")
+		var end struct {
+			Outcome struct{ Interrupts []struct{ Message string } }
+		}
+		joins := h.open(h.request("POST", "/api/agui/connect", `{"threadId":"T","protocolVersion":"1.0"}`)).rest()
+		if err := json.Unmarshal([]byte(last(joins).data), &end); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, i := range end.Outcome.Interrupts {
+			got = append(got, i.Message)
+		}
+		if strings.Join(got, " ") != strings.Join(want, " ") {
+			t.Errorf("a join ends with %q", got)
+		}
+		page := h.open(h.request("POST", "/api/agui/connect?dialect=tdesign", `{"threadId":"T"}`)).rest()
+		if shown := joined(page); !strings.Contains(shown, want[0]) || strings.Contains(shown, want[1]) {
+			t.Errorf("a page of TDesign shows %s", shown)
+		}
+	})
 }

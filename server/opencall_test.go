@@ -310,6 +310,36 @@ func TestOpenCallIsOver(t *testing.T) {
 	})
 }
 
+// TestOpenCallIsAnsweredMeanwhile: a second answer, while the agent works with the first, is one too many, and not one to a call
+// that does not exist.
+func TestOpenCallIsAnsweredMeanwhile(t *testing.T) {
+	onBothDatabases(t, func(t *testing.T, db database) {
+		working, release := make(chan struct{}), make(chan struct{})
+		h, peer := withAGUIPeer(t, db.open, func(call int, _ aguiInput) string {
+			if call == 1 {
+				return aguiBegin + toolCalled("c1", "", "collect", "{}") + aguiEnd
+			}
+			close(working)
+			<-release
+			return aguiBegin + wrote("m2", "Noted.") + aguiEnd
+		})
+		id := typed(h.chat("T", "R1", "hi"), "TOOL_CALL_START").field("toolCallId")
+		answer := fmt.Sprintf(`{"threadId":"T","toolCallMessage":{"toolCallId":%q,"result":"{\"a\":1}"}}`, id)
+		first := h.open(h.request("POST", "/api/agui/chat", answer))
+		<-working
+		again := h.open(h.request("POST", "/api/agui/chat", answer))
+		rest := h.do("POST", "/api/tool_calls/"+id+"/result", `{"result":"{\"a\":1}"}`)
+		close(release)
+		first.rest()
+		if got := joined(again.rest()); strings.Contains(got, "no such question") || !strings.Contains(got, "answered already") {
+			t.Errorf("the second answer gets %s", got)
+		}
+		if rest.status != 200 || !strings.Contains(rest.body, "repeated") || peer.times() != 2 {
+			t.Errorf("by REST it gets %d %s; the agent was called %d times", rest.status, rest.body, peer.times())
+		}
+	})
+}
+
 // TestTDesignDeclaresTools: tools in the body of a page are given to the agent, and a call of one waits for the page.
 func TestTDesignDeclaresTools(t *testing.T) {
 	t.Parallel()

@@ -20,20 +20,25 @@ const (
 )
 
 // calls are the tool calls that have no result, by key and in the order in which they began. given are those among them that
-// the run was given with the history; mine are all that this run has shown or answered.
+// the run was given with the history, newest those of them since the user's last message; mine are all that this run has shown or
+// answered.
 type calls struct {
 	open    []string
 	given   map[string]bool
+	newest  map[string]bool
 	settled map[string]bool // given ones that have their result
 	mine    map[string]bool
 }
 
 // unanswered takes in the calls of a history.
 func (c *calls) unanswered(history []agui.Message) {
-	c.given, c.settled, c.mine = make(map[string]bool), make(map[string]bool), make(map[string]bool)
+	c.given, c.newest, c.settled, c.mine = make(map[string]bool), make(map[string]bool), make(map[string]bool), make(map[string]bool)
 	for i := range history { // in their order: a later call may have the id of one that has its result
+		if history[i].Role == agui.RoleUser {
+			clear(c.newest)
+		}
 		for _, call := range history[i].ToolCalls {
-			c.given[call.ID] = true
+			c.given[call.ID], c.newest[call.ID] = true, true
 		}
 		if history[i].Role == agui.RoleTool {
 			delete(c.given, history[i].ToolCallID)
@@ -48,6 +53,7 @@ func (c *calls) note(ev agui.Event) {
 	switch e := ev.(type) {
 	case *agui.ToolCallStart:
 		c.open, c.mine[e.ToolCallID] = append(c.open, e.ToolCallID), true
+		delete(c.given, e.ToolCallID) // a result under this id is the new call's from now on
 	case *agui.ToolCallResult:
 		c.mine[e.ToolCallID] = true
 		c.settled[e.ToolCallID] = c.settled[e.ToolCallID] || c.given[e.ToolCallID]

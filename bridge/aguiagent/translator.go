@@ -245,12 +245,13 @@ func (t *Translator) call(key string) (agui.ToolCall, bool) {
 }
 
 // repeats reports whether an event shows a call again that the run was given with the history and that has no result: some
-// agents begin with it when they go on after an approval. Any other call under a known id is a new one.
+// agents begin with it when they go on after an approval. Any other call under a known id is a new one, so is one that was left
+// without a result before the user's last message: servers such as Ollama name each first call call_0.
 func (t *Translator) repeats(ev agui.Event) bool {
 	switch e := ev.(type) {
 	case *agui.ToolCallStart:
 		call, known := t.past.calls[e.ToolCallID]
-		again := known && t.pending.isGiven(e.ToolCallID) && ownTool(call.Function.Name) == e.ToolCallName
+		again := known && t.pending.isGiven(e.ToolCallID) && t.pending.newest[e.ToolCallID] && ownTool(call.Function.Name) == e.ToolCallName
 		t.repeated[e.ToolCallID] = again
 		if again {
 			delete(t.uses.of, e.ToolCallID)

@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -71,6 +72,8 @@ func (s *schemaBrief) offer(root *schemaBrief, depth int, left *int) (Offer, boo
 	if len(s.Properties) > 0 {
 		return s.named(root)
 	}
+	var all Offer
+	offers := false
 	for _, choice := range slices.Concat(s.AnyOf, s.OneOf, s.AllOf) {
 		var one schemaBrief
 		if *left <= 0 {
@@ -79,11 +82,24 @@ func (s *schemaBrief) offer(root *schemaBrief, depth int, left *int) (Offer, boo
 		if json.Unmarshal(choice, &one) != nil {
 			continue
 		}
-		if o, ok := one.offer(root, depth-1, left); ok {
-			return o, true
+		o, ok := one.offer(root, depth-1, left)
+		switch {
+		case ok && offers:
+			all = all.with(o)
+		case ok:
+			all, offers = o, true
 		}
 	}
-	return Offer{}, s.isA(root, "boolean", false)
+	return all, offers || s.isA(root, "boolean", false)
+}
+
+// with adds what another alternative offers that takes the yes or no in the same member: a schema may offer changes with a yes, and a
+// reason with a no.
+func (o Offer) with(other Offer) Offer {
+	if o.Approved != "" && other.Approved == o.Approved {
+		o.Edited, o.Reason = cmp.Or(o.Edited, other.Edited), cmp.Or(o.Reason, other.Reason)
+	}
+	return o
 }
 
 // named reads the members of an object.

@@ -38,6 +38,8 @@ func TestOfferOf(t *testing.T) {
 		`{"$ref":"#/$defs/A","$defs":{"A":` + object(`"approved":{"$ref":"#/$defs/B"}`, ``) + `,"B":{"type":"boolean"}}}`: "approved/ / ",
 		`{"$ref":"#/$defs/A","$defs":{"A":{"$ref":"#/$defs/A"}}}`:                                                         "form",
 		`{"oneOf":[{"type":"null"},` + object(`"approved":{"type":"boolean"}`, ``) + `]}`:                                 "approved/ / ",
+		`{"oneOf":[` + object(`"approved":{"const":true},"editedArgs":{"type":"object"}`, `"approved"`) + `,` + object(`"approved":{"const":false},"reason":{"type":"string"}`, `"approved","reason"`) + `]}`: "approved/editedArgs/reason",
+		`{"anyOf":[{"type":"boolean"},` + object(`"approved":{"type":"boolean"},"reason":{"type":"string"}`, ``) + `]}`:                                                                                       " / / ",
 	} {
 		got := "form"
 		if o, ok := approval.OfferOf(json.RawMessage(schema)); ok {

@@ -42,7 +42,7 @@ func (r *toolCallReader) ToolCall(ctx context.Context, in store.Scope, id string
 // OpenToolCalls implements store.ToolCallReader.
 func (r *toolCallReader) OpenToolCalls(ctx context.Context, in store.Scope, sessionID string) ([]store.ToolCall, error) {
 	q := selecting(selectToolCall, in).and("c.session_id = ", sessionID)
-	q.raw(" AND c." + waiting + " ORDER BY c.tool_call_id")
+	q.raw(" AND c." + waiting + " ORDER BY c.created_at, c.tool_call_id")
 	return list(ctx, r.conn, scanToolCall, q.sql.String(), q.args...)
 }
 
@@ -50,7 +50,7 @@ func (r *toolCallReader) OpenToolCalls(ctx context.Context, in store.Scope, sess
 // partial index sessions_root_turn.
 func (r *toolCallReader) OpenToolCallsUnder(ctx context.Context, in store.Scope, rootTurnID string) ([]store.ToolCall, error) {
 	q := selecting(selectToolCall, in).and("s.root_turn_id = ", rootTurnID)
-	q.raw(" AND s.root_turn_id <> '' AND c." + waiting + " ORDER BY c.tool_call_id")
+	q.raw(" AND s.root_turn_id <> '' AND c." + waiting + " ORDER BY c.created_at, c.tool_call_id")
 	return list(ctx, r.conn, scanToolCall, q.sql.String(), q.args...)
 }
 
@@ -76,7 +76,7 @@ func (r *toolCallReader) CountWaiting(ctx context.Context, in store.Scope, turnI
 
 // ToolCallsOfTurn implements store.ToolCallReader.
 func (r *toolCallReader) ToolCallsOfTurn(ctx context.Context, in store.Scope, turnID string) ([]store.ToolCall, error) {
-	q := selecting(selectToolCall, in).and("c.turn_id = ", turnID).raw(" ORDER BY c.tool_call_id")
+	q := selecting(selectToolCall, in).and("c.turn_id = ", turnID).raw(" ORDER BY c.created_at, c.tool_call_id")
 	return list(ctx, r.conn, scanToolCall, q.sql.String(), q.args...)
 }
 

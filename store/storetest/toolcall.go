@@ -29,6 +29,12 @@ func testToolCalls(env *storeEnv) {
 			open = append(open, c.ID)
 		}
 	}
+	// An id does not tell the time: a Question's follows from what its agent named it.
+	first := whole
+	first.ID, first.Status, first.CreatedAt, first.IdempotencyKey = "zz-"+whole.ID, store.ToolWaitingClient, at(0), "k0"
+	first.ExpiresAt = time.Time{}
+	env.move(store.InsertToolCall{ToolCall: first})
+	turn, open = append([]string{first.ID}, turn...), append([]string{first.ID}, open...)
 	same(env, idsOf(got[[]store.ToolCall](env)(env.s.OpenToolCalls(ctx, all, s.ID)), toolCallID), open)
 	same(env, idsOf(got[[]store.ToolCall](env)(env.s.ToolCallsOfTurn(ctx, all, "t1")), toolCallID), turn)
 	underWay := 0
