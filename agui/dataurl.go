@@ -21,8 +21,12 @@ func hasDataScheme(value string) bool {
 // the alphabet of URLs, or line breaks. What is not base64 stays as it is.
 func (s *Source) Plain() {
 	mimeType, value := s.MimeType, s.Value
-	for hasDataScheme(value) {
-		kind, data, ok := readDataURL(value)
+	for { // URLs are read without the white space before them
+		address := strings.TrimLeft(value, " \t\r\n")
+		if !hasDataScheme(address) {
+			break
+		}
+		kind, data, ok := readDataURL(address)
 		if !ok {
 			return
 		}
