@@ -21,8 +21,12 @@ func hasDataScheme(value string) bool {
 // the alphabet of URLs, or line breaks. What is not base64 stays as it is.
 func (s *Source) Plain() {
 	mimeType, value := s.MimeType, s.Value
-	for hasDataScheme(value) {
-		kind, data, ok := readDataURL(value)
+	for { // URLs are read without the white space before them
+		address := strings.TrimLeft(value, " \t\r\n")
+		if !hasDataScheme(address) {
+			break
+		}
+		kind, data, ok := readDataURL(address)
 		if !ok {
 			return
 		}
@@ -82,15 +86,26 @@ func standardBase64(text string) (string, bool) {
 		}
 		return r
 	}, text), "=")
-	for i := range len(whole) {
-		if c := whole[i]; (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && c != '+' && c != '/' {
-			return "", false
-		}
-	}
-	if len(whole)%4 == 1 {
+	if len(whole)%4 == 1 || !isBase64(whole) {
 		return "", false
 	}
 	return whole + "==="[:(4-len(whole)%4)%4], true
+}
+
+// HasBytes reports whether a source of data has bytes that can be read: base64 of the standard alphabet with padding.
+func (s *Source) HasBytes() bool {
+	whole := strings.TrimRight(s.Value, "=")
+	return whole != "" && len(s.Value)%4 == 0 && len(s.Value)-len(whole) <= 2 && isBase64(whole)
+}
+
+// isBase64 reports whether a text is in the standard alphabet.
+func isBase64(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && c != '+' && c != '/' {
+			return false
+		}
+	}
+	return true
 }
 
 // unknownType reports whether a MIME type says nothing.

@@ -50,6 +50,7 @@ func TestDataURLsAreOnePicture(t *testing.T) {
 		"a URL of bytes":               source("url", "data:image/png,"+url.PathEscape(string(data)), ""),
 		"a URL in lines":               source("url", "data:image/png;base64,"+lines, ""),
 		"a URL within a URL":           source("url", "data:;base64,data:image/png;base64,"+plain, ""),
+		"white space around a URL":     source("url", " \n\tdata:image/png;base64,"+plain+"\n", ""),
 		"binary":                       binary("data", plain, "image/png"),
 		"binary with a URL":            binary("url", "data:image/png;base64,"+plain, "image/png"),
 		"binary with a URL as data":    binary("data", "data:image/png;base64,"+plain, "image/png"),

@@ -29,7 +29,7 @@ func (p *programs) exchange(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		caller, ok, err := p.auth.Registry().Program(c.Request())
 		if err != nil {
-			return p.in.Refused(c, err)
+			return p.in.Refused(c, fitted(c.Request(), err))
 		}
 		if !ok {
 			return next(c)

@@ -28,6 +28,8 @@ func fitted(r *http.Request, err error) error {
 	switch auth.Shown(r) {
 	case auth.ShownAgent:
 		detail = "This is an agent's token. It opens the routes for agents: tools, models, context, other agents. People, pages and programs call this route with tokens of their own."
+	case auth.ShownKey:
+		detail = "This API key is not good: it was revoked, has ended, or is not this server's. An administrator makes another: aqueduct service-account create (with --agent for what agents call)."
 	case string(auth.TypeACPProxy):
 		detail = "This is a proxy's token. It opens /ws/agent and nothing else."
 	case string(auth.TypeBootstrap):

@@ -28,6 +28,7 @@ func TestUnauthorizedFitsTheCaller(t *testing.T) {
 		"channel":   {Type: auth.TypeChannel, Tenant: "acme", ChannelClaims: auth.ChannelClaims{ChannelID: "c"}},
 		"approver":  {Type: auth.TypeApprover, Tenant: "acme", UserClaims: auth.UserClaims{User: "bob"}},
 	}
+	const goneKey = "aqk_01890000-0000-7000-8000-000000000000_00000000000000000000000000000000"
 	const run = "run_01890000-0000-7000-8000-000000000000_guess"
 	for _, c := range []struct{ route, shown, want string }{
 		{"GET /api/threads", "", "aqueduct token show"},
@@ -42,6 +43,9 @@ func TestUnauthorizedFitsTheCaller(t *testing.T) {
 		{"POST /v1/tools/x:invoke", "", "run token"},
 		{"POST /v1/tools/x:invoke", goodToken, "run token"},
 		{"POST /v1/chat/completions", goodToken, "AQUEDUCT_TOKEN of an ACP agent"},
+		{"POST /v1/chat/completions", "", "API key of an agent's program"},
+		{"POST /v1/tools/x:invoke", goneKey, "service-account create"},
+		{"GET /api/threads", goneKey, "This API key is not good"},
 		{"GET /v1/tools", run, "x-aqueduct-run-token"},
 		{"POST /mcp", run, "run token"},
 		{"POST /v1/ingress", goodToken, "A channel signs"},

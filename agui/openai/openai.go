@@ -123,7 +123,7 @@ func contentOf(c agui.Content) any {
 // leftOut is the content of a message of which nothing can be sent.
 const leftOut = "[What this message has cannot be shown to a model.]"
 
-// partOf converts one part; false for a kind, source or format that OpenAI does not have.
+// partOf converts one part; false for a kind, source or format that OpenAI does not have, and for bytes that cannot be read.
 func partOf(p *agui.ContentPart) (part, bool) {
 	if p.Type == agui.PartText {
 		return part{Type: "text", Text: p.Text}, p.Text != ""
@@ -138,7 +138,7 @@ func partOf(p *agui.ContentPart) (part, bool) {
 		return part{Type: "file", File: &file{FileID: p.Source.Value}}, true
 	case p.Type == agui.PartImage && p.Source.Type == agui.SourceURL:
 		return part{Type: "image_url", ImageURL: &address{p.Source.Value}}, !strings.HasPrefix(p.Source.Value, "data:")
-	case p.Source.Type != agui.SourceData:
+	case p.Source.Type != agui.SourceData || !p.Source.HasBytes():
 		return part{}, false
 	case p.Type == agui.PartImage:
 		return part{Type: "image_url", ImageURL: &address{dataURL}}, slices.Contains(imageTypes, kind)

@@ -132,11 +132,15 @@ func (t *Translator) take(dst []bridge.Output, ev agui.Event) (_ []bridge.Output
 		return dst, err
 	}
 	t.whole = t.whole[:0]
-	for _, ev := range t.admitted {
-		if _, ok := ev.(*agui.RunError); ok { // ends what is open without an END
+	for _, next := range t.admitted {
+		if t.closedEarly(ev, next) {
+			t.whole = append(t.whole, next)
+			continue
+		}
+		if _, ok := next.(*agui.RunError); ok { // ends what is open without an END
 			t.whole = t.halves.Flush(t.whole)
 		}
-		t.whole = t.halves.Join(t.whole, ev)
+		t.whole = t.halves.Join(t.whole, next)
 	}
 	for _, ev := range t.whole {
 		if dst, err = t.admit(dst, ev); err != nil {
@@ -144,6 +148,20 @@ func (t *Translator) take(dst []bridge.Output, ev agui.Event) (_ []bridge.Output
 		}
 	}
 	return dst, nil
+}
+
+// closedEarly reports whether next is an END that the grammar made because ev came between: the message may go on behind ev,
+// with the other half of a character.
+func (t *Translator) closedEarly(ev, next agui.Event) bool {
+	switch ev.(type) {
+	case *agui.RunFinished, *agui.RunError:
+		return false
+	}
+	switch next.(type) {
+	case *agui.TextMessageEnd, *agui.ReasoningMessageEnd, *agui.ToolCallEnd:
+		return t.grammar.Open(next)
+	}
+	return false
 }
 
 // goesOn reports whether an event is between two calls of the agent's model, and means nothing here. Some agents send

@@ -22,6 +22,8 @@ func TestMessagesInOpenAIsForm(t *testing.T) {
 		{"id":"s","role":"system","content":"Be brief."},
 		{"id":"u1","role":"user","name":"Ada L.","content":[{"type":"text","text":"What is it?"},
 			{"type":"image","source":{"type":"data","value":"QUJD","mimeType":"image/png"}},
+			{"type":"image","source":{"type":"data","value":"%not=base64%","mimeType":"image/png"}},
+			{"type":"document","source":{"type":"data","value":"QUJDR","mimeType":"application/pdf"}},
 			{"type":"image","source":{"type":"url","value":"https://x.example/a.png"}},
 			{"type":"audio","source":{"type":"data","value":"QUJD","mimeType":"audio/mpeg"}},
 			{"type":"document","source":{"type":"data","value":"QUJD","mimeType":"application/pdf"}},

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
 )
 
@@ -19,13 +20,13 @@ const (
 	MaxText = 1 << 20
 )
 
-// Fold returns a text as it is searched: letters in lower case, full-width characters as the usual ones, and spaces of all
-// kinds as one.
+// Fold returns a text as it is searched: letters in one case (of which ς is the same as σ, and ß as ss), full-width characters
+// as the usual ones, and spaces of all kinds as one.
 func Fold(text string) string {
 	if len(text) > MaxText {
 		text = strings.ToValidUTF8(text[:MaxText], "")
 	}
-	return strings.Join(strings.Fields(strings.ToLower(norm.NFKC.String(text))), " ")
+	return strings.Join(strings.Fields(norm.NFKC.String(cases.Fold().String(norm.NFKC.String(text)))), " ")
 }
 
 // Words are the words of a query, folded.

@@ -11,7 +11,7 @@ import (
 // TestPartsAreFound: a text has all tokens of each part of each of its words, in any script, and few of another text.
 func TestPartsAreFound(t *testing.T) {
 	t.Parallel()
-	text := "The Ｑuarterly report, 上海的天气 für Ünïcode 👩‍💻 and naïve x"
+	text := "The Ｑuarterly report, 上海的天气 für Ünïcode 👩‍💻 and naïve ΣΊΣΥΦΟΣ Straße x"
 	of := grams.Of(grams.Fold(text))
 	has := func(query string) bool {
 		for _, token := range grams.OfWords(grams.Words(query)) {
@@ -31,7 +31,7 @@ func TestPartsAreFound(t *testing.T) {
 			}
 		}
 	}
-	for _, query := range []string{"quarterly 天气", "REPORT the", "ünïcode"} {
+	for _, query := range []string{"quarterly 天气", "REPORT the", "ünïcode", "σίσυφος", "STRASSE"} {
 		if !has(query) {
 			t.Errorf("%q is not found", query)
 		}

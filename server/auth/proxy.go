@@ -44,8 +44,11 @@ func (k *Keys) ProxyTokenCredential(token string) (store.Credential, error) {
 	return got.credential(), nil
 }
 
-// ShownAgent is Shown for the token of an agent's run or session.
-const ShownAgent = "agent"
+// ShownAgent is Shown for the token of an agent's run or session, ShownKey for an API key.
+const (
+	ShownAgent = "agent"
+	ShownKey   = "api_key"
+)
 
 // Shown is the type that the bearer token of a request claims; "" for none. Nothing of it is checked: it chooses the words
 // of a refusal.
@@ -56,6 +59,9 @@ func Shown(r *http.Request) string {
 	}
 	if strings.HasPrefix(token, store.RunTokenPrefix) {
 		return ShownAgent
+	}
+	if strings.HasPrefix(token, apiKeyPrefix) {
+		return ShownKey
 	}
 	return string(saysType(token))
 }

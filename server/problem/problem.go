@@ -63,7 +63,8 @@ func Refuse(code, detail string) *Problem {
 // RefuseAgent is the refusal of a token at a route for agents.
 func RefuseAgent() *Problem {
 	return Refuse(Unauthorized, "This route is for agents. It takes the run token of their call as Authorization: Bearer: x-aqueduct-run-token of POST /invoke, "+
-		"AQUEDUCT_TOKEN of an ACP agent. No other token opens it, nor one whose run is over.")
+		"AQUEDUCT_TOKEN of an ACP agent. Tools, models and context also take the API key of an agent's program (aqueduct service-account create --agent). "+
+		"No other token opens it, nor one whose run is over.")
 }
 
 // Unknown refuses a member of a body, or a query parameter, that a route does not take. known are those that it takes.
