@@ -11,7 +11,7 @@ type verdict int
 
 const (
 	takeJoin    verdict = iota // nothing new, or only what is settled already
-	takeAnswer                 // names an open Question, or beside one an open call
+	takeAnswer                 // names an open Question, or beside one an open call; no message goes on
 	takePrompt                 // a new message, and no response tails what is under way, or it may queue; a Turn without a message
 	refuseBusy                 // a new message while a Turn runs that a response tails
 	refuseEmpty                // nothing usable
@@ -45,6 +45,8 @@ func (in *intake) verdict() verdict {
 		return takeJoin
 	case in.req.JoinOnly:
 		return refuseEmpty
+	case len(in.answers.given) > 0 && in.goesOn():
+		return takePrompt
 	case len(in.answers.given) > 0:
 		return takeAnswer
 	case in.answers.calls.begins():
