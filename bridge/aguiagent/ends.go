@@ -20,20 +20,25 @@ const (
 )
 
 // calls are the tool calls that have no result, by key and in the order in which they began. given are those among them that
-// the run was given with the history; mine are all that this run has shown or answered.
+// the run was given with the history; mine are all that this run has shown or answered. turns are the calls of the history since
+// the newest message of a user: the run goes on with them, and may give one with a result another one.
 type calls struct {
 	open    []string
 	given   map[string]bool
+	turns   map[string]bool
 	settled map[string]bool // given ones that have their result
 	mine    map[string]bool
 }
 
 // unanswered takes in the calls of a history.
 func (c *calls) unanswered(history []agui.Message) {
-	c.given, c.settled, c.mine = make(map[string]bool), make(map[string]bool), make(map[string]bool)
+	c.given, c.turns, c.settled, c.mine = make(map[string]bool), make(map[string]bool), make(map[string]bool), make(map[string]bool)
 	for i := range history { // in their order: a later call may have the id of one that has its result
+		if history[i].Role == agui.RoleUser {
+			clear(c.turns)
+		}
 		for _, call := range history[i].ToolCalls {
-			c.given[call.ID] = true
+			c.given[call.ID], c.turns[call.ID] = true, true
 		}
 		if history[i].Role == agui.RoleTool {
 			delete(c.given, history[i].ToolCallID)
@@ -43,6 +48,10 @@ func (c *calls) unanswered(history []agui.Message) {
 
 func (c *calls) isGiven(id string) bool { return c.given[id] }
 
+// takesResult reports whether a result is of the call under its id in the history. Agno answers a call that the page has confirmed
+// by a result first.
+func (c *calls) takesResult(id string) bool { return c.given[id] || c.turns[id] }
+
 // note takes in an event of this run.
 func (c *calls) note(ev agui.Event) {
 	switch e := ev.(type) {
@@ -50,7 +59,7 @@ func (c *calls) note(ev agui.Event) {
 		c.open, c.mine[e.ToolCallID] = append(c.open, e.ToolCallID), true
 	case *agui.ToolCallResult:
 		c.mine[e.ToolCallID] = true
-		c.settled[e.ToolCallID] = c.settled[e.ToolCallID] || c.given[e.ToolCallID]
+		c.settled[e.ToolCallID] = c.settled[e.ToolCallID] || c.takesResult(e.ToolCallID)
 		delete(c.given, e.ToolCallID)
 		c.drop(e.ToolCallID)
 	}
