@@ -341,3 +341,31 @@ func TestCallWhoseParentIsNoAnswer(t *testing.T) {
 		})
 	}
 }
+
+// TestGoesBackFromThePagesTool: a person may ask for another answer, or change the prompt, while a call of the page's tool is open. A
+// middleware that makes the results itself (A2UI) leaves such calls open until the next message.
+func TestGoesBackFromThePagesTool(t *testing.T) {
+	for name, c := range map[string]struct{ messages, want string }{
+		"regenerate":    {`{"id":"u-R1","role":"user","content":"hi"}`, "user hi"},
+		"edit":          {`{"id":"u-R1","role":"user","content":"hi"},{"id":"u2","role":"user","content":"rather"}`, "user hi; user rather"},
+		"edit in place": {`{"id":"u-R1","role":"user","content":"hello"}`, "user hello"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onBothDatabases(t, func(t *testing.T, db database) {
+				h, peer, say := withPageCall(t, plan{open: db.open})
+				say("T", "R1", "hi")
+				body := fmt.Sprintf(`{"threadId":"T","runId":"R2","protocolVersion":"1.0","state":{},"tools":[],"context":[],"forwardedProps":{},"messages":[%s]}`, c.messages)
+				if got := joined(h.open(h.request("POST", "/api/agui/chat", body)).rest()); !strings.Contains(got, "answer 2") {
+					t.Fatalf("going back leads to %s", got)
+				}
+				if got := told(peer.call(2)); got != c.want {
+					t.Errorf("the agent is sent %s\nwant %s", got, c.want)
+				}
+				if got := h.do("GET", "/api/threads/T/messages", "").body; strings.Contains(got, "show_map") {
+					t.Errorf("the history has the call that was left: %s", got)
+				}
+			})
+		})
+	}
+}
