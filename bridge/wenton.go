@@ -31,7 +31,7 @@ func leaves(open []store.ToolCall) bool {
 // The settlement, the message and the command that ends the Turn are one commit. The owner of the Session reads commands before
 // settlements, so it ends the Turn and does not call the agent again with results that no page gave.
 //
-// What the request itself answers gets that answer (goesOn). over reports that this was all.
+// What the request itself answers gets that answer (intake.goesOn). over reports that this was all.
 func (t *answerTaker) goOn(ctx context.Context, left []store.ToolCall) (over bool, err error) {
 	if err := t.settleGiven(ctx); err != nil {
 		return false, err
@@ -59,18 +59,6 @@ func (t *answerTaker) goOn(ctx context.Context, left []store.ToolCall) (over boo
 		}
 	}
 	return len(left) > 0 && len(t.settled) == len(answered), nil
-}
-
-// goesOn reports whether a body that answers calls of clients' tools and brings a new message is one call of the Agent, as it is
-// at the Agent's own endpoint: the message begins a Turn, whose history has the results. Middlewares send such bodies (MCP
-// Apps, A2UI), with the results that they made themselves. An Agent that still reads the answers is not interrupted, and one
-// that keeps its own conversation is given them first.
-func (in *intake) goesOn() bool {
-	if !slices.ContainsFunc(in.fresh, hasContent) || in.branches.branch != nil || len(in.meets.under.left) == 0 || in.meets.under.tailed {
-		return false
-	}
-	agent := in.agentID(in.cfg.Agents)
-	return in.active.Waiting() && in.active.AgentID == agent && in.cfg.Agents.Protocol(agent) != store.AgentACP
 }
 
 // takeWords makes the message of a TDesign page the answer to the one open question, where that takes any text and the page did not
