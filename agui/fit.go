@@ -55,6 +55,18 @@ func Fit(messages []Message, tools []Tool, open map[string]bool) Fitted {
 	return fit
 }
 
+// CallsOfTurn returns the calls since the newest message of a user, by id. While an agent gets answers they are open: one of them
+// may be what the agent asked about, whether its question names the call or not, and the agent then gives the result.
+func CallsOfTurn(history []Message) map[string]bool {
+	calls := make(map[string]bool)
+	for i := len(history) - 1; i >= 0 && history[i].Role != RoleUser; i-- {
+		for _, call := range history[i].ToolCalls {
+			calls[call.ID] = true
+		}
+	}
+	return calls
+}
+
 // NoResult is the content of the result of a call that has none.
 const NoResult = `{"status":"no_result"}`
 

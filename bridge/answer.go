@@ -103,6 +103,9 @@ func (t *answerTaker) questionFor(ctx context.Context, a approval.Answer) (appro
 		if err == nil && q.Call.SessionID != t.session.ID {
 			err = store.ErrNotFound
 		}
+		if errors.Is(err, store.ErrNotFound) && a.MessageID == "" {
+			return t.questionOfAgent(ctx, a.QuestionID)
+		}
 		return q, err
 	}
 	open, err := t.tx.OpenToolCalls(ctx, store.System(), t.session.ID)
@@ -126,6 +129,19 @@ func (t *answerTaker) checked(ctx context.Context) (deferred error) {
 		}
 	}
 	return deferred
+}
+
+// settleGiven applies all answers.
+func (t *answerTaker) settleGiven(ctx context.Context) error {
+	if err := t.checked(ctx); err != nil {
+		return err
+	}
+	for _, g := range t.given {
+		if err := t.settle(ctx, g); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // settle applies one answer. One that is unclear leaves its Question open, with a note.

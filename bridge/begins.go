@@ -136,7 +136,8 @@ func (in *intake) takePrompt(ctx context.Context) (Reply, bool, error) {
 	if err := in.noteDropped(ctx); err != nil {
 		return Reply{}, false, err
 	}
-	if err := in.answers.goOn(ctx, in.meets.under.left); err != nil {
+	answered, err := in.answers.goOn(ctx, in.meets.under.left)
+	if err != nil {
 		return Reply{}, false, err
 	}
 	run, err := p.queueTurn(ctx, in.req.RunID)
@@ -150,7 +151,7 @@ func (in *intake) takePrompt(ctx context.Context) (Reply, bool, error) {
 		err = in.req.Task.Begin(ctx, in.tx, reply)
 	}
 	if err == nil && in.active != nil {
-		return reply, true, in.meets.endOthers(ctx)
+		return reply, true, in.meets.endOthers(ctx, answered)
 	}
 	// Only at rest is this all that the owner has to do. Behind another Turn it reads the rows, and is woken by a
 	// ring.

@@ -42,12 +42,17 @@ type branchFinder struct {
 
 // find recognizes a regenerate and an edit by what the body leaves out. A body without history is an append:
 // clients that send only what is new must never roll back a thread.
-// None is looked for on a join, in a thread that is new, in a body that answers, and while a Question is open: a
-// message then belongs to the Turn that asks.
+// None is looked for on a join, in a thread that is new, in a body that answers, and while a person is asked: a message then
+// belongs to the Turn that asks. Calls of a page's tools do not keep a person from going back (leaves).
 func (f *branchFinder) find(ctx context.Context) error {
-	if f.req.JoinOnly || !f.exists || len(f.req.Answers) > 0 || len(f.toolAnswers()) > 0 ||
-		f.active != nil && f.active.Status.Paused() {
+	if f.req.JoinOnly || !f.exists || len(f.req.Answers) > 0 || len(f.toolAnswers()) > 0 {
 		return nil
+	}
+	if f.active != nil && f.active.Status.Paused() {
+		open, err := f.tx.OpenToolCalls(ctx, store.System(), f.session.ID)
+		if err != nil || !leaves(open) {
+			return err
+		}
 	}
 	if len(f.fresh) == 0 {
 		return f.findRegenerate(ctx)

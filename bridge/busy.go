@@ -123,14 +123,15 @@ func (e *busyCheck) turnTailed(ctx context.Context, turnID string, open []store.
 	return false, nil
 }
 
-// endOthers asks for the end of what no response tails: a message has come that the user wants answered instead.
-func (e *busyCheck) endOthers(ctx context.Context) error {
+// endOthers asks for the end of what no response tails: a message has come that the user wants answered instead. A Turn that
+// the message goes on from, since all that it asked is answered, ends well.
+func (e *busyCheck) endOthers(ctx context.Context, answered bool) error {
 	for _, id := range e.under.stop {
 		c := store.Command{
 			ID: newID(), SessionID: e.session.ID, TurnID: id, Kind: store.CommandCancel, CreatedAt: time.Now(),
 			Payload: mustJSON(commandPayload{By: e.req.Principal.User}),
 		}
-		if id == e.active.ID && isUnprompted(*e.active) {
+		if id == e.active.ID && (answered || isUnprompted(*e.active)) {
 			c.Kind, c.Payload = store.CommandFinish, nil
 		}
 		if err := e.tx.InsertCommand(ctx, c); err != nil {

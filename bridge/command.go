@@ -54,6 +54,32 @@ func (t *answerTaker) questionOfCommand(ctx context.Context, c approval.Command)
 	return approval.Question{}, unknown
 }
 
+// questionOfAgent is the open Question that the agent asked by CUSTOM on_interrupt under an id of its own. Its clients have that id from
+// the event, and no other: they answer by an entry of resume (CrewAI).
+func (t *answerTaker) questionOfAgent(ctx context.Context, id string) (approval.Question, error) {
+	open, err := t.tx.OpenToolCalls(ctx, store.System(), t.session.ID)
+	if err != nil {
+		return approval.Question{}, err
+	}
+	var named []approval.Question
+	for _, call := range open {
+		if call.Status != store.ToolWaitingApproval {
+			continue
+		}
+		q, err := approval.Of(ctx, t.tx, store.System(), call)
+		if err != nil {
+			return q, err
+		}
+		if q.OnInterrupt() && isEventOf(mustJSON(map[string]string{"id": id}), q) {
+			named = append(named, q)
+		}
+	}
+	if len(named) != 1 {
+		return approval.Question{}, store.ErrNotFound
+	}
+	return named[0], nil
+}
+
 // isEventOf reports whether an event is the one that asked a Question: its value, or one with an id of it. It comes back as the
 // client has it, as text or as JSON, and masked as the client got it, so it is compared with the masked row. An agent that asks by
 // an outcome may have sent the event beside it, whose value is not kept: it has the Question's text.

@@ -265,13 +265,8 @@ func (in *intake) knownRun(ctx context.Context) (Reply, bool, error) {
 // A client that answers wants to see what follows, so a Run is reserved for its response. Reserving fails when the Run
 // that asked is still open: then the answer's effect goes into that one, which the client is reading anyway.
 func (in *intake) takeAnswers(ctx context.Context) (Reply, bool, error) {
-	if err := in.answers.checked(ctx); err != nil {
+	if err := in.answers.settleGiven(ctx); err != nil {
 		return Reply{}, false, err
-	}
-	for _, g := range in.answers.given {
-		if err := in.answers.settle(ctx, g); err != nil {
-			return Reply{}, false, err
-		}
 	}
 	in.answers.tookWords()
 	settled := in.answers.settled

@@ -222,6 +222,10 @@ func (t *turn) obey(ctx context.Context, c store.Command) error {
 		turn: store.TurnCancelled, outcome: &agui.Outcome{Type: agui.OutcomeCancelled},
 		moves: append(undeliveredEnds(all, time.Now()), done),
 	}
+	if c.Kind == store.CommandFinish && t.row.Status.Paused() && !slices.ContainsFunc(all, approval.Question.Open) {
+		end.moves = append(statusMoves(&t.row, store.TurnRunning), end.moves...)
+		t.row.Status = store.TurnRunning
+	}
 	if c.Kind == store.CommandFinish && t.row.Status == store.TurnRunning {
 		end.turn, end.outcome = store.TurnDone, &agui.Outcome{Type: agui.OutcomeSuccess}
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"aqueduct/agui"
+	"aqueduct/store"
 )
 
 // verdict is the row of the table a request falls under.
@@ -11,7 +12,7 @@ type verdict int
 
 const (
 	takeJoin    verdict = iota // nothing new, or only what is settled already
-	takeAnswer                 // names an open Question, or beside one an open call
+	takeAnswer                 // names an open Question, or beside one an open call; no message goes on
 	takePrompt                 // a new message, and no response tails what is under way, or it may queue; a Turn without a message
 	refuseBusy                 // a new message while a Turn runs that a response tails
 	refuseEmpty                // nothing usable
@@ -34,6 +35,18 @@ func (in *intake) empty() bool {
 
 func hasContent(m agui.Message) bool { return !m.Content.Blank() || len(m.ToolCalls) > 0 }
 
+// goesOn reports whether a body that answers calls of clients' tools and brings a new message is one call of the Agent, as it is
+// at the Agent's own endpoint: the message begins a Turn, whose history has the results. Middlewares send such bodies (MCP
+// Apps, A2UI), with the results that they made themselves. An Agent that still reads the answers is not interrupted, and one
+// that keeps its own conversation is given them first.
+func (in *intake) goesOn() bool {
+	if !slices.ContainsFunc(in.fresh, hasContent) || in.branches.branch != nil || len(in.meets.under.left) == 0 || in.meets.under.tailed {
+		return false
+	}
+	agent := in.agentID(in.cfg.Agents)
+	return in.active.Waiting() && in.active.AgentID == agent && in.cfg.Agents.Protocol(agent) != store.AgentACP
+}
+
 // The cases are in order of precedence. Nothing else of the request is looked at: what they test was found before
 // (load, branches, meets).
 // meets is loaded only where the body would begin a Turn beside one that is under way. In all other cases it is zero
@@ -45,6 +58,8 @@ func (in *intake) verdict() verdict {
 		return takeJoin
 	case in.req.JoinOnly:
 		return refuseEmpty
+	case len(in.answers.given) > 0 && in.goesOn():
+		return takePrompt
 	case len(in.answers.given) > 0:
 		return takeAnswer
 	case in.answers.calls.begins():

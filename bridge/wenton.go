@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"aqueduct/agui"
 	"aqueduct/bridge/approval"
@@ -29,21 +30,35 @@ func leaves(open []store.ToolCall) bool {
 //
 // The settlement, the message and the command that ends the Turn are one commit. The owner of the Session reads commands before
 // settlements, so it ends the Turn and does not call the agent again with results that no page gave.
-func (t *answerTaker) goOn(ctx context.Context, left []store.ToolCall) error {
+//
+// What the request itself answers gets that answer (intake.goesOn). over reports that this was all.
+func (t *answerTaker) goOn(ctx context.Context, left []store.ToolCall) (over bool, err error) {
+	if err := t.settleGiven(ctx); err != nil {
+		return false, err
+	}
+	for _, s := range t.settled {
+		if err := t.keepToolMessage(ctx, s, ""); err != nil {
+			return false, err
+		}
+	}
+	answered := slices.Clone(t.settled)
 	for _, call := range left {
+		if slices.ContainsFunc(answered, func(s approval.Settled) bool { return s.Question.Call.ID == call.ID }) {
+			continue
+		}
 		q, err := approval.Of(ctx, t.tx, store.System(), call)
 		if err != nil {
-			return err
+			return false, err
 		}
 		settled, err := t.approvals.Apply(ctx, t.tx, t.session, q, approval.WentOn(t.req.Principal.User), t.req.Principal)
 		if err != nil {
-			return err
+			return false, err
 		}
 		if settled.Won {
 			t.settled = append(t.settled, settled)
 		}
 	}
-	return nil
+	return len(left) > 0 && len(t.settled) == len(answered), nil
 }
 
 // takeWords makes the message of a TDesign page the answer to the one open question, where that takes any text and the page did not

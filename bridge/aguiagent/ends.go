@@ -20,8 +20,8 @@ const (
 )
 
 // calls are the tool calls that have no result, by key and in the order in which they began. given are those among them that
-// the run was given with the history, newest those of them since the user's last message; mine are all that this run has shown or
-// answered.
+// the run was given with the history; mine are all that this run has shown or answered. newest are the calls of the history since
+// the newest message of a user: the run goes on with them, and may give one with a result another one.
 type calls struct {
 	open    []string
 	given   map[string]bool
@@ -48,6 +48,10 @@ func (c *calls) unanswered(history []agui.Message) {
 
 func (c *calls) isGiven(id string) bool { return c.given[id] }
 
+// takesResult reports whether a result is of the call under its id in the history. Agno answers a call that the page has confirmed
+// by a result first.
+func (c *calls) takesResult(id string) bool { return c.given[id] || c.newest[id] }
+
 // note takes in an event of this run.
 func (c *calls) note(ev agui.Event) {
 	switch e := ev.(type) {
@@ -56,7 +60,7 @@ func (c *calls) note(ev agui.Event) {
 		delete(c.given, e.ToolCallID) // a result under this id is the new call's from now on
 	case *agui.ToolCallResult:
 		c.mine[e.ToolCallID] = true
-		c.settled[e.ToolCallID] = c.settled[e.ToolCallID] || c.given[e.ToolCallID]
+		c.settled[e.ToolCallID] = c.settled[e.ToolCallID] || c.takesResult(e.ToolCallID)
 		delete(c.given, e.ToolCallID)
 		c.drop(e.ToolCallID)
 	}

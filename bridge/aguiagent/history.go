@@ -20,7 +20,10 @@ type historian struct {
 	agent    string
 	messages map[given]bool    // ids that were given, of either side
 	calls    map[string]string // by ours
-	hidden   map[string]bool   // calls that are the cards of Questions
+	hidden   map[string]card   // calls that are the cards of Questions
+	waiting  []waitingCall     // calls since the newest message of a user that have no result
+
+	clientTools map[string]bool
 }
 
 // given is an id that a message has for the agent. A thought and the answer that follows from it may have one id, and so may
@@ -31,19 +34,26 @@ type given struct {
 	again    int
 }
 
-// history is the transcript as the agent is sent it.
-func (n *names) history(transcript []agui.Message, agent string) []agui.Message {
+// history is the transcript as the agent is sent it, and what persons decided about calls in it.
+func (n *names) history(transcript []agui.Message, agent string, tools []agui.Tool) (list []agui.Message, all []decided) {
 	h := historian{
 		names: n, agent: agent,
-		messages: make(map[given]bool), calls: make(map[string]string), hidden: make(map[string]bool),
+		messages: make(map[given]bool), calls: make(map[string]string), hidden: make(map[string]card),
+		clientTools: make(map[string]bool),
 	}
-	list := make([]agui.Message, 0, len(transcript))
+	for _, tool := range tools {
+		h.clientTools[tool.Name] = true
+	}
+	list = make([]agui.Message, 0, len(transcript))
 	for i := range transcript {
 		if m, ok := h.message(transcript[i]); ok {
 			list = append(list, m)
+			h.note(&transcript[i], &m)
+		} else if result, ok := h.decidedBy(transcript[i]); ok {
+			all = append(all, decided{len(list), result})
 		}
 	}
-	return list
+	return list, all
 }
 
 // message is one message as the agent has it; not ok is one that it does not get.
@@ -55,7 +65,7 @@ func (h *historian) message(m agui.Message) (agui.Message, bool) {
 		h.messages[given{id: m.ID}] = true
 		return m, true
 	case agui.RoleTool:
-		if h.hidden[m.ToolCallID] {
+		if _, is := h.hidden[m.ToolCallID]; is {
 			return m, false
 		}
 	}
@@ -121,7 +131,7 @@ func (h *historian) toolCalls(m *agui.Message) (of own) {
 	for _, c := range calls {
 		h.names.taken[c.ID] = true
 		if isCard(c) {
-			h.hidden[c.ID] = true
+			h.hidden[c.ID] = cardIn(c)
 			continue
 		}
 		c.Function.Name = ownTool(c.Function.Name)

@@ -33,8 +33,13 @@ func Prompt(call bridge.Call, deliveries []approval.Delivery) Call {
 		n.agent = call.AgentID
 	}
 	given := answersOf(deliveries)
-	history := given.answered(n.history(call.Messages, call.AgentID))
-	fit := agui.Fit(history, call.Tools, given.open(history))
+	history, decided := n.history(call.Messages, call.AgentID, call.Tools)
+	history = given.answered(history)
+	var open map[string]bool
+	if len(deliveries) > 0 || call.Input().Role == agui.RoleTool { // a tool message may answer an agent that asks by a call of its own
+		open = agui.CallsOfTurn(history)
+	}
+	fit := agui.Fit(withDecided(history, decided, open), call.Tools, open)
 	n.functions = fit.Names
 	in := agui.RunAgentInput{
 		ThreadID: call.InstanceID, RunID: runID, ParentRunID: given.runID, ProtocolVersion: agui.Version, State: stateOf(call.State),
@@ -53,21 +58,6 @@ func Prompt(call bridge.Call, deliveries []approval.Delivery) Call {
 	t := newTranslator(n, runID, in.Messages, in.Tools)
 	t.pending.unanswered(history) // a result that the agent has is taken in place of the one that was made up
 	return Call{Body: in.AppendJSON(nil), Translator: t, Cancelled: given.cancelled()}
-}
-
-// open are the calls of the Turn that have no result while the agent gets answers: one of them may be what an interrupt is
-// about, and the agent runs it then.
-func (a answers) open(history []agui.Message) map[string]bool {
-	if len(a.resume) == 0 {
-		return nil
-	}
-	open := make(map[string]bool)
-	for i := len(history) - 1; i >= 0 && history[i].Role != agui.RoleUser; i-- {
-		for _, call := range history[i].ToolCalls {
-			open[call.ID] = true
-		}
-	}
-	return open
 }
 
 // stateOf is the shared state; {} for none, since agents read members of it.

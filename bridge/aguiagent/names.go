@@ -36,6 +36,7 @@ type names struct {
 	calls    map[string]string // the newest of each, by key
 	taken    map[string]bool   // our ids of calls, those of the history
 	thoughts map[string]bool   // reasoning messages of this run, by the agent's id
+	results  map[string]bool   // results of this run, by the agent's id
 	begun    map[string]bool   // text messages of this run, by the agent's id
 	aliases  map[alias]string  // messages that a snapshot gave another id
 
@@ -55,7 +56,7 @@ func newNames(turnID, runID string) names {
 	return names{
 		turnID: turnID, turn: turn, run: uuid.NewSHA1(turn, []byte("run:"+runID)),
 		messages: make(map[string]string), calls: make(map[string]string), taken: make(map[string]bool), thoughts: make(map[string]bool),
-		begun: make(map[string]bool), aliases: make(map[alias]string),
+		results: make(map[string]bool), begun: make(map[string]bool), aliases: make(map[alias]string),
 	}
 }
 

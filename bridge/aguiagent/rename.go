@@ -37,6 +37,7 @@ func (n *names) event(ev agui.Event) error {
 	case *agui.ToolCallEnd:
 		e.Sub, e.ToolCallID = n.lane(e.Sub), n.call(e.ToolCallID)
 	case *agui.ToolCallResult:
+		n.results[e.MessageID] = true
 		e.Sub, e.Metadata = n.lane(e.Sub), annotate(e.Metadata, n.ownMessage(e.MessageID))
 		e.MessageID, e.ToolCallID = n.result(e.ToolCallID, e.MessageID), n.call(e.ToolCallID)
 	default:

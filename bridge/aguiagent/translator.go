@@ -214,7 +214,8 @@ func (t *Translator) admit(dst []bridge.Output, ev agui.Event) ([]bridge.Output,
 	case *agui.MessagesSnapshot:
 		return t.snapshot(dst, e)
 	case *agui.ToolCallStart:
-		if t.past.isAnothers(e.ParentMessageID) && !t.names.begun[e.ParentMessageID] {
+		another := t.past.isAnothers(e.ParentMessageID) || t.names.thoughts[e.ParentMessageID] || t.names.results[e.ParentMessageID]
+		if another && !t.names.begun[e.ParentMessageID] {
 			e.ParentMessageID = "" // clients make a message for such a call
 		}
 	}
@@ -229,8 +230,8 @@ func (t *Translator) admit(dst []bridge.Output, ev agui.Event) ([]bridge.Output,
 
 // show takes one event that clients are shown.
 func (t *Translator) show(dst []bridge.Output, ev agui.Event) ([]bridge.Output, error) {
-	if e, ok := ev.(*agui.ToolCallResult); ok && !t.pending.mine[e.ToolCallID] && !t.pending.isGiven(e.ToolCallID) {
-		t.names.newCall(e.ToolCallID) // of a call that was not shown; one of that id in the history has its result
+	if e, ok := ev.(*agui.ToolCallResult); ok && !t.pending.mine[e.ToolCallID] && !t.pending.takesResult(e.ToolCallID) {
+		t.names.newCall(e.ToolCallID) // of a call that was not shown; one of that id in the history is of an earlier turn
 	}
 	t.asks.note(ev)
 	if !t.KeepRaw {

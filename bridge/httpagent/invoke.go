@@ -69,9 +69,9 @@ type resume struct {
 // may name tools as it was sent them, so the names go to the translator of what it answers.
 func bodyOf(call bridge.Call, answers []approval.Delivery, form Messages) (body []byte, names agui.FunctionNames, err error) {
 	input := call.Input()
-	open := make(map[string]bool)
-	for _, a := range answers {
-		open[a.CallID] = form != MessagesOpenAI // whose API takes no call without a result
+	var open map[string]bool
+	if len(answers) > 0 && form != MessagesOpenAI { // whose API takes no call without a result
+		open = agui.CallsOfTurn(call.Messages)
 	}
 	fit := agui.Fit(call.Messages, call.Tools, open)
 	first := invokeHead{

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -142,7 +143,9 @@ func TestFrameworks(t *testing.T) {
 			t.Run(f.row, func(t *testing.T) {
 				t.Parallel()
 				test := cmp.Or(f.test, f.agent) + ".test.mjs"
-				report := nodetest.Run(t, append(env, "AQUEDUCT_URL="+url, "AGENT="+f.id(), "STYLE="+f.style, "AGENT_URL="+endpoint(f)), test)
+				// Rows run in parallel, so none may append to the environment that they share.
+				of := []string{"AQUEDUCT_URL=" + url, "AGENT=" + f.id(), "STYLE=" + f.style, "AGENT_URL=" + endpoint(f)}
+				report := nodetest.Run(t, slices.Concat(env, of), test)
 				t.Logf("node --test %s\n%s", test, nodetest.Totals(report))
 			})
 		}

@@ -9,7 +9,7 @@ import { compare, scenarios } from './scenarios.mjs';
 
 judge({
   pieces: true, state: true, asksFreely: true, told: true,
-  asks: ['send_email', 'request_permission'], message: /send_email/, declined: /"declined":"ada@example.org"/,
+  asks: ['send_email', 'request_input'], message: /send_email/, declined: /"declined":"ada@example.org"/,
 });
 
 compare({

@@ -4,5 +4,5 @@ import { judge } from './judge.mjs';
 
 judge({
   pieces: true, state: true, asksFreely: true,
-  asks: ['send_email', 'request_permission'], message: /send_email/, declined: /"declined":"ada@example.org"/,
+  asks: ['send_email', 'request_input'], message: /send_email/, declined: /"declined":"ada@example.org"/,
 });

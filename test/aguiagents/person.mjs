@@ -180,16 +180,19 @@ export class Person {
     return JSON.parse(JSON.stringify(state).replaceAll(uuid, 'thread'));
   }
 
-  /** sent is what the agent of played.mjs was sent: the messages, with the ids that it gave itself, the answers, and the rest. */
+  /**
+   * sent is what the agent of played.mjs was sent: the messages, with the ids that it gave itself, the answers, and the rest. Of two
+   * results of one call the newest counts, and Aqueduct sends no other. An answer to on_interrupt goes out in both of its forms there.
+   */
   async sent() {
     const inputs = await (await fetch(`${process.env.AGENT_URL}/seen?talk=${this.talk}`)).json();
     return inputs.map(({ messages, resume = [], tools, context, forwardedProps }) => ({
-      messages: this.told(messages).map(({ id, role, content, toolCalls = [], toolCallId }) => [
+      messages: this.told(newest(messages)).map(({ id, role, content, toolCalls = [], toolCallId }) => [
         role, ['assistant', 'reasoning'].includes(role) ? id : '', typeof content === 'string' ? plain(content) : content ?? '',
         ...toolCalls.map((c) => [c.id, c.function.name, c.function.arguments]), toolCallId ?? '',
       ]),
       answers: resume.map(({ interruptId, status, payload }) => [interruptId.replaceAll(uuid, 'thread'), status, payload]),
-      tools: tools.map((t) => t.name), context, command: forwardedProps?.command?.resume,
+      tools: tools.map((t) => t.name), context, ...(!resume.length && { command: forwardedProps?.command?.resume }),
     }));
   }
 
@@ -213,6 +216,9 @@ export class Person {
     }));
   }
 }
+
+/** Messages without the results that a later one of the same call replaces. */
+const newest = (messages) => messages.filter((m, i) => m.role !== 'tool' || !messages.slice(i + 1).some((later) => later.toolCallId === m.toolCallId));
 
 /** The names of threads, which are others for an agent behind Aqueduct. */
 const uuid = /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g;

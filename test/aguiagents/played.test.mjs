@@ -9,7 +9,8 @@ const plays = {
   page: ['a tool of the page, twice', 'two tools of the page at once'],
   state: ['the state'],
   interrupt: ['an interrupt, approved', 'an interrupt, declined'],
-  edited: ['an interrupt, with other arguments', 'an interrupt, declined with a reason'],
+  edited: ['an interrupt, with other arguments'],
+  reasoned: ['an interrupt, declined with a reason'],
   regenerate: ['regenerate', 'edit'],
   texts: ['regenerate a text', 'edit a text'],
 };

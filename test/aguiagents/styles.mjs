@@ -175,7 +175,7 @@ export const styles = {
   // A call behind a result has that result's message as its parent; approvals with edited arguments and a reason.
   pydantic: {
     ...common,
-    row: 'Pydantic AI', plays: ['chat', 'tool', 'page', 'state', 'interrupt', 'edited', 'regenerate'],
+    row: 'Pydantic AI', plays: ['chat', 'tool', 'page', 'state', 'interrupt', 'edited', 'reasoned', 'regenerate'],
     source: 'pydantic/pydantic-ai, pydantic_ai_slim/pydantic_ai/ui/ag_ui/_event_stream.py, _interrupt.py', version: '0f0b81b',
     step(r, content, toolCalls) {
       if (content || !r.current) r.current = r.id('message');
