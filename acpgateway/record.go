@@ -78,7 +78,6 @@ func (rec *recorder) update(ctx context.Context, m *wire.ACPUpdate, u *wire.Upda
 // Masking runs over the whole message and merging over parts of it, so the two have different keys and ends.
 type chunks struct {
 	redact.Stream
-	id    string // of the record that is merged
 	key   chunkKey
 	first wire.Update
 }
