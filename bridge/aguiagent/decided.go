@@ -44,10 +44,10 @@ type decided struct {
 
 // note keeps which calls of the newest turn have no result. sent is the message of the log as the agent has it.
 func (h *historian) note(logged, sent *agui.Message) {
-	switch {
-	case sent.Role == agui.RoleUser:
+	switch sent.Role {
+	case agui.RoleUser:
 		h.waiting = h.waiting[:0]
-	case sent.Role == agui.RoleTool:
+	case agui.RoleTool:
 		h.waiting = slices.DeleteFunc(h.waiting, func(c waitingCall) bool { return c.ours == logged.ToolCallID })
 	}
 	kept := slices.DeleteFunc(slices.Clone(logged.ToolCalls), isCard)
