@@ -4,9 +4,11 @@
 package schema
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -26,7 +28,8 @@ type pattern struct {
 }
 
 // patternCompiler bounds the expressions of one schema. Go's engine does not backtrack, so that size and length bound the
-// time; what it does not know (look-ahead, back references) fails the schema.
+// time; an expression that it does not know (look-ahead, back references, another escape) matches any string. Validators of the
+// authors' own languages check it: zod writes look-aheads for an email address.
 type patternCompiler struct {
 	total   int
 	refused *Error // the last one; the compiler wraps it beyond recognition
@@ -35,8 +38,11 @@ type patternCompiler struct {
 // compile is jsonschema's RegexpEngine. An expression is measured by its parsed form, before it is compiled.
 func (p *patternCompiler) compile(text string) (jsonschema.Regexp, error) {
 	tree, err := syntax.Parse(text, syntax.Perl)
+	if isForeign(err) {
+		return pattern{anything, 1}, nil
+	}
 	if err != nil {
-		p.refused = &Error{CodePattern, "The schema holds a regular expression that RE2 does not know."}
+		p.refused = &Error{CodePattern, "The schema holds a regular expression that is not valid."}
 		return nil, p.refused
 	}
 	size := programSize(tree)
@@ -49,6 +55,15 @@ func (p *patternCompiler) compile(text string) (jsonschema.Regexp, error) {
 		return nil, err
 	}
 	return pattern{re, size}, nil
+}
+
+// anything matches any string.
+var anything = regexp.MustCompile("")
+
+// isForeign reports whether an expression has syntax of another language's expressions.
+func isForeign(err error) bool {
+	var bad *syntax.Error
+	return errors.As(err, &bad) && slices.Contains([]syntax.ErrorCode{syntax.ErrInvalidPerlOp, syntax.ErrInvalidEscape, syntax.ErrInvalidNamedCapture}, bad.Code)
 }
 
 // programSize estimates the instructions of an expression with its repeats unrolled. It stops at one more than is

@@ -151,7 +151,7 @@ func schemas() []Code {
 		{schema.CodeInvalid, http.StatusUnprocessableEntity, "A JSON Schema is not one, or is nested too deep."},
 		{schema.CodeReference, http.StatusUnprocessableEntity, "A JSON Schema refers to something outside of itself."},
 		{schema.CodeTooComplex, http.StatusUnprocessableEntity, "A JSON Schema has more than 10 000 nodes with its references followed, or refers to itself for the same value."},
-		{schema.CodePattern, http.StatusUnprocessableEntity, "A regular expression of a JSON Schema is too large, or RE2 does not know it."},
+		{schema.CodePattern, http.StatusUnprocessableEntity, "A regular expression of a JSON Schema is too large, or is not valid."},
 		{schema.CodeValueTooComplex, http.StatusUnprocessableEntity, "A value is too large, or too expensive to check against its schema."},
 	}
 }
