@@ -28,8 +28,7 @@ func (a *Amendment) Shows() bool { return a.Content != nil || a.Error != "" || a
 
 // Amend applies an Amendment and reports whether the message exists. Every event of a log that has one passes through it,
 // live and in a replay, so that a Run resumed after a restart has the same state. A message that is still streamed continues
-// after
-// the new content.
+// after the new content.
 func (f *Fold) Amend(a Amendment) bool {
 	m := f.byID[a.MessageID]
 	if m == nil && a.Role == RoleAssistant {
