@@ -30,7 +30,8 @@ type clientState struct {
 	Answer string `json:"answer,omitempty"`
 }
 
-// checkState refuses a state that could not be kept. A conversation in it is left out: the thread has that as messages.
+// checkState refuses a state that could not be kept. It removes a conversation from it, because the thread has that as
+// messages.
 func (req *ChatRequest) checkState() error {
 	req.State = agui.WithoutTranscript(req.State)
 	_, err := agui.NewStateDoc(req.State)
