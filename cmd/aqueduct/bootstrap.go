@@ -15,8 +15,8 @@ import (
 	"aqueduct/server/auth"
 )
 
-// tokenBootstrapCmd makes the token by which a proxy elsewhere gets its own one: the first, or, where it is reusable, one
-// at each of its starts. Its flags are in the token; the proxy cannot choose another id or agent.
+// tokenBootstrapCmd makes the token by which a proxy elsewhere gets its own token: the first one or, if it is reusable, one
+// at each start. The token contains the flags; the proxy cannot choose another id or agent.
 type tokenBootstrapCmd struct {
 	Proxy    string        `help:"Id of the proxy it is for. With --reusable it may be left out: the token is then for the proxy that uses it first." placeholder:"ID"`
 	Reusable bool          `help:"Let the proxy register with it again, at each of its starts. No other proxy can."`
@@ -30,8 +30,8 @@ type tokenBootstrapCmd struct {
 // bootstrapTime is the life of a token that works once, without --ttl.
 const bootstrapTime = time.Hour
 
-// Run implements the command. Nothing is kept: that the token was used is recorded when it is. The id and the end of a
-// reusable one are printed beside it, to revoke it by.
+// Run implements the command. It stores nothing: the server records the token at its use. For a reusable token it also prints
+// the id, for revocation, and the end.
 func (c *tokenBootstrapCmd) Run(to output) error {
 	if c.Proxy == "" && !c.Reusable {
 		return errors.New("--proxy: a token that works once names its proxy; with --reusable it may be left out")

@@ -90,7 +90,7 @@ func (c *tokenIssueCmd) Run(to output) error {
 	return printIssued(to, issued)
 }
 
-// printIssued prints a token. It alone goes to the output, so that it can be written to a file or piped.
+// printIssued prints a token. It prints only the token to the output, so that it can be written to a file or piped.
 func printIssued(to output, issued auth.Issued) error {
 	_, err := fmt.Fprintf(to.log, "token %s, until %s\n", issued.ID, issued.Until.UTC().Format(time.RFC3339))
 	_, printed := fmt.Fprintln(to.out, issued.Token)
