@@ -16,7 +16,7 @@ func (t *tree) test(pointer string, n *node) error {
 	}
 	same, err := t.equal(have, n)
 	if err == nil && !same {
-		err = within("value", wrong("is not what the document has"))
+		err = within("value", wrong("differs from the document"))
 	}
 	return err
 }

@@ -119,7 +119,7 @@ func (f *actFinder) changesState(ctx context.Context) (bool, error) {
 func (in *intake) takePrompt(ctx context.Context) (Reply, bool, error) {
 	p := in.prompter()
 	if !in.exists && in.req.Task.shared() {
-		return Reply{}, false, fault.New(RefusedNotShared, "The thread of this task is gone, or is not shared with you any more.")
+		return Reply{}, false, fault.New(RefusedNotShared, "The thread of this task does not exist, or is no longer shared with you.")
 	}
 	if !in.exists {
 		if in.req.parent != nil {

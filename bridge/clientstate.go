@@ -38,7 +38,7 @@ func (req *ChatRequest) checkState() error {
 	if errors.Is(err, agui.ErrStateTooLarge) {
 		message := "The state is larger than 256 KiB."
 		if keys := agui.TooLargeKeys(req.State); len(keys) > 0 {
-			message += " What is too large is under " + strings.Join(keys[:min(len(keys), namedKeys)], ", ") + "."
+			message += " These keys are too large: " + strings.Join(keys[:min(len(keys), namedKeys)], ", ") + "."
 		}
 		return fault.New(CodeStateTooLarge, message)
 	}

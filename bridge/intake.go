@@ -175,7 +175,7 @@ func (in *intake) take(ctx context.Context) (Reply, bool, error) {
 	case refuseBusy:
 		return Reply{Session: in.session}, false, fault.New(RefusedRunInProgress, "This thread is still answering. Cancel the run, or wait until it has ended.")
 	case refuseEmpty:
-		return Reply{}, false, fault.New(RefusedNothingToDo, "The body has neither a new message of a user with something in it, nor an answer, nor a thread to join.")
+		return Reply{}, false, fault.New(RefusedNothingToDo, "The body has no new user message with content, no answer, and no thread to join.")
 	default:
 		reply, err := in.replier().join(ctx)
 		return reply, false, err
@@ -314,7 +314,7 @@ func (in *intake) noteStateMissed() {
 	var p Profile
 	if json.Unmarshal(in.profile, &p) == nil && p.Client != nil && p.Client.State != nil {
 		in.note(stateNotApplied, notApplied{
-			Source: stateOfClient, Code: RefusedRunInProgress, Message: "A run was under way when the answer came, so the state that came with it was not taken.",
+			Source: stateOfClient, Code: RefusedRunInProgress, Message: "A run was under way when your answer arrived, so the state in it was not applied.",
 		})
 	}
 }

@@ -121,7 +121,7 @@ func (o *openCalls) take(ctx context.Context, a approval.Answer) (bool, error) {
 		return false, nil
 	}
 	if o.access != nil && !o.access.Write {
-		o.note("question_open", map[string]any{"id": call.ID, "code": approval.NotApprover, "message": "This thread is shared with you, but not to write in it."})
+		o.note("question_open", map[string]any{"id": call.ID, "code": approval.NotApprover, "message": "This thread is shared with you to read only."})
 		return true, nil
 	}
 	m := o.message(call.ID, a)

@@ -42,7 +42,7 @@ func (c *ClientCalls) TokenFor(ctx context.Context, by Program) (string, error) 
 			return "", err
 		}
 	}
-	return "", fault.New(RefusedRunInProgress, "The calls of before are ending. Try again.")
+	return "", fault.New(RefusedRunInProgress, "Earlier calls of this program are still ending. Try again.")
 }
 
 // isProgram reports whether a Session holds the calls of a service account. Its Turns have no upstream.

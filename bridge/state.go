@@ -164,7 +164,7 @@ func (s *runState) refuse(cause error, keys []string) []agui.Event {
 	if errors.Is(cause, agui.ErrStateTooLarge) {
 		warning.Code, warning.Message = CodeStateTooLarge, "The agent's state is too large to keep."
 		if warning.Keys = keys[:min(len(keys), maxChangedKeys)]; len(keys) > 0 {
-			warning.Message = "The agent's state would be larger than 256 KiB with what it put under " + strings.Join(keys[:min(len(keys), namedKeys)], ", ") + "."
+			warning.Message = "The agent's change would make the state larger than 256 KiB. These keys are too large: " + strings.Join(keys[:min(len(keys), namedKeys)], ", ") + "."
 		}
 		if s.warn != nil {
 			s.warn(warning.Keys)

@@ -231,7 +231,7 @@ func unauthorizedProxy(why error) error {
 	}
 	return &registerError{
 		Code: "UNAUTHORIZED", status: http.StatusUnauthorized, reason: why.Error(),
-		Message: "The bootstrap token, or the proxy's own, is not good here: another server made it, it has ended or was revoked, it is another proxy's, " +
+		Message: "The bootstrap token, or the proxy's own, is not valid here: another server made it, it has expired or was revoked, it is another proxy's, " +
 			"or it was used before. The server's log says which. For a proxy that registers at each start: aqueduct token bootstrap --reusable",
 	}
 }

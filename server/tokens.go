@@ -322,7 +322,7 @@ func (h *serviceAccounts) create(c echo.Context) error {
 		return problem.Refuse(problem.InvalidBody, "At /name: must be letters, digits and . _ : - only.")
 	}
 	if body.Agent == "" && (len(body.Roles) == 0 || body.Owner != "") {
-		return problem.Refuse(problem.InvalidBody, "An account has roles, or an agent and perhaps an owner.")
+		return problem.Refuse(problem.InvalidBody, "An account has either roles, or an agent and optionally an owner.")
 	}
 	for at, name := range map[string]string{"agent": body.Agent, "owner": body.Owner} {
 		if name != "" && !ids.Valid(name) {

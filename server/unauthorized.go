@@ -37,7 +37,7 @@ func fitted(r *http.Request, err error) error {
 	case string(auth.TypeChannel):
 		detail = "This is a channel's token. It is the api_key of a hello at /ws/ingress and opens nothing else."
 	case string(auth.TypeApprover):
-		detail = "This is an approver's token. It decides, in the inbox and on the permission sockets, and does not open this."
+		detail = "This is an approver's token. It opens the inbox and the permission sockets, not this route."
 	default:
 		return err
 	}

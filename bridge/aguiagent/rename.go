@@ -13,7 +13,7 @@ import (
 type unknownEventError struct{ is agui.Type }
 
 func (e *unknownEventError) Error() string {
-	return fmt.Sprintf("%s has no rule by which its ids become ours", e.is)
+	return fmt.Sprintf("no rule maps the ids of %s to ours", e.is)
 }
 
 // event is an event of the agent under our ids. The types come in the order of how often they do, deltas first. A START

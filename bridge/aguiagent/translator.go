@@ -94,7 +94,7 @@ func (e *RefusedError) Sentence() string {
 	} else if _, ok := errors.AsType[*unknownEventError](e.Cause); ok {
 		why = "this server has no rule for its ids"
 	}
-	return fmt.Sprintf("The agent sent an event that cannot be taken: %s, %s.", cmp.Or(string(e.Type), "without a type"), why)
+	return fmt.Sprintf("The agent sent an event that was refused: %s, %s.", cmp.Or(string(e.Type), "without a type"), why)
 }
 
 // Translate appends the outputs for the data of one SSE event. An error is a [*RefusedError], and the Translator must not be

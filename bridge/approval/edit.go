@@ -22,7 +22,7 @@ func Unmasked(ctx context.Context, r store.Reader, q Question, edited json.RawMe
 	}
 	whole, ok := redact.Restore(q.Call.Args, original.Args, edited)
 	if !ok {
-		return nil, fault.New(InvalidAnswer, "A masked value can only be left where it is, or be replaced.")
+		return nil, fault.New(InvalidAnswer, "A masked value must stay in its place or be replaced.")
 	}
 	return whole, nil
 }

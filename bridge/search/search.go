@@ -51,7 +51,7 @@ func (x *Index) Run(ctx context.Context) {
 		begun := time.Now()
 		made, _, err := x.round(ctx)
 		if err != nil && !failing && ctx.Err() == nil {
-			x.log.Warn("the texts of threads are not searched, trying again", slog.Any("error", err))
+			x.log.Warn("the texts of threads were not indexed, trying again", slog.Any("error", err))
 		}
 		failing = err != nil
 		after := lookEvery

@@ -65,8 +65,7 @@ func addGrams(seen map[int32]struct{}, word string, shortest int) {
 	}
 }
 
-// Label returns a token for an object that a text belongs to. Its hash begins with a zero byte, which no token of a text
-// does.
+// Label returns a token for an object that a text belongs to. The hashed name begins with a zero byte; no token of a text does.
 func Label(name string) int32 { return hash("\x00", name) }
 
 func hash(kind, text string) int32 {

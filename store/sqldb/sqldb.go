@@ -50,7 +50,7 @@ type Dialect struct {
 	SizeOf string
 	// TokenTable is set if the tokens of the search are in the full-text table search_index, not in a column.
 	TokenTable bool
-	// NextPlace returns the place of a further text of the search.
+	// NextPlace is the SQL expression for the place of a further text of the search.
 	NextPlace string
 	// Contains is the function that returns the position of a text in another one, or 0.
 	Contains string
