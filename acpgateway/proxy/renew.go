@@ -59,7 +59,7 @@ func (l *link) noteToken(token string) {
 	late := time.Now().After(ends.Add(made.Sub(ends) / 4))
 	switch {
 	case late && (l.latest != token || !l.late):
-		l.log.Warn("the proxy's token expires soon and was not renewed; issue another with: aqueduct token issue --type acp_proxy", "until", ends)
+		l.log.Warn("the proxy's token ends soon and was not renewed; issue another with: aqueduct token issue --type acp_proxy", "until", ends)
 	case l.latest != token:
 		l.log.Info("the proxy's token", "until", ends)
 	}
