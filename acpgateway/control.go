@@ -49,7 +49,7 @@ func (ct *controls) Control(ctx context.Context, sessionID string, control bridg
 	return controlAgent(ctx, c, control)
 }
 
-// channel is that of a Session whose agent is behind a proxy.
+// channel returns the channel of a Session whose agent runs at a proxy.
 func (ct *controls) channel(ctx context.Context, sessionID string) (*channel, error) {
 	c, err := ct.fleet.channel(ctx, sessionID)
 	if errors.Is(err, store.ErrNotFound) {
@@ -70,7 +70,7 @@ func (ct *controls) Ready(ctx context.Context, sessionID string, control bridge.
 	return offered(c, control)
 }
 
-// offered refuses what the agent does not offer, and any change while it has no session.
+// offered rejects a control that the agent does not offer, and any change before the agent has a session.
 func offered(c *channel, control bridge.Control) error {
 	if control.Action == bridge.ControlSetMode {
 		if err := c.agent.checkMode(text(control.Value)); err != nil {

@@ -14,10 +14,11 @@ import (
 // usesKept is how long after its end a used token is remembered: clocks of two replicas may be apart.
 const usesKept = 10 * time.Minute
 
-// Enrol makes a proxy known, by a token that is used up with it, or, where it is reusable, bound to it: the same proxy
-// enrols with it again, any other gets bridge.ErrTokenBound. Of tokens and ids that race, the keys of two rows choose
-// one: all others get bridge.ErrTokenUsed, bridge.ErrTokenBound or bridge.ErrProxyKnown. bridge.ErrAgentTaken where the
-// agent's id is registered.
+// Enrol registers a proxy by a bootstrap token. It marks the token as used or, if it is reusable, binds it to the proxy. The
+// bound proxy may enrol again; any other proxy gets bridge.ErrTokenBound.
+//
+// The keys of two rows decide a race of tokens and ids. One proxy enrols; the others get bridge.ErrTokenUsed,
+// bridge.ErrTokenBound or bridge.ErrProxyKnown. Enrol returns bridge.ErrAgentTaken if the agent's id is registered.
 //
 // The use of the token, the proxy's row and the audit's entry are one transaction: a token that is used up has a
 // proxy, and a crash leaves either none or both.
@@ -42,8 +43,9 @@ func (reg *Registry) Enrol(ctx context.Context, e bridge.Enrolment, now time.Tim
 		if err != nil {
 			return err
 		}
-		// A known proxy keeps its place, unless it is the token's own or an operator named it in a reusable one: such a
-		// token is good for its proxy at any time, and replaces one that has ended.
+		// A token cannot take the place of a known proxy. There are two exceptions: the token is bound to the proxy, or it is
+		// reusable and an operator named the proxy in it. Such a token may also replace a token of the proxy that has
+		// expired.
 		if !unknown && first && (!e.Reusable || !e.Named) {
 			return bridge.ErrProxyKnown
 		}
@@ -59,7 +61,7 @@ func (reg *Registry) Enrol(ctx context.Context, e bridge.Enrolment, now time.Tim
 	})
 }
 
-// usedAgain allows a token that was used before to the proxy that it is bound to.
+// usedAgain allows a used token only to the proxy that it is bound to.
 func usedAgain(ctx context.Context, tx store.Tx, e bridge.Enrolment) error {
 	if !e.Reusable {
 		return bridge.ErrTokenUsed

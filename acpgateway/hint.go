@@ -45,14 +45,14 @@ func (h *hintFeed) publish(list []hint) {
 	}
 }
 
-// eventAdded is the hint of a record.
+// eventAdded returns the hint for a record.
 func eventAdded(r store.Record) []byte {
 	return livefeed.EventAdded(livefeed.Event{
 		ID: r.ID, RunID: r.SessionID, Source: string(store.SourceACP), Type: r.Type, Payload: r.Payload, Timestamp: r.TS,
 	})
 }
 
-// publishRecords gives records that are committed to the watchers, but for those that they have in parts.
+// publishRecords sends committed records to the watchers, except records that the watchers have in parts.
 func (g *Gateway) publishRecords(records []store.Record, shown map[string]bool) {
 	if !g.cfg.Hints.Watched() {
 		return

@@ -187,7 +187,8 @@ func (k *keeper) last() {
 	k.keep(ctx, k.take())
 }
 
-// record takes one record; shown is true where watchers have it in parts. It blocks while too many wait: then the store stalls.
+// record queues one record. shown is true if the watchers have it in parts. record blocks while too many records wait,
+// because the store stalls.
 // The link's goroutine blocks here, and with it the socket, so a proxy feels a stalled store as back pressure. Without
 // an end of ctx (a flush at the end) it never waits.
 func (k *keeper) record(ctx context.Context, r store.Record, shown bool) {

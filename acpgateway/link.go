@@ -75,8 +75,8 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.serve(ctx, &link{g: g, conn: conn, who: who, acks: make(map[string]int64), bell: wake.New(), signs: wake.New()})
 }
 
-// untilRevoked ends the context when the proxy's token is revoked or ends, as if it had been refused: a proxy that has
-// renewed its token links again with the new one.
+// untilRevoked ends the context when the proxy's token is revoked or expires, as if the server had refused it. A proxy that
+// has renewed its token links again with the new one.
 // Watch gets a context without the link's cancel: the registry's watch is released by us, not by the request's end.
 func (g *Gateway) untilRevoked(ctx context.Context, who Identity) (context.Context, func()) {
 	if g.cfg.Watch == nil || who.CredentialID == "" {

@@ -32,7 +32,7 @@ func (ct *controls) Place(ctx context.Context, sessionID string) (proxyID, folde
 	return proxyID, folderAt(p, instance, run), nil
 }
 
-// folderAt is where the agent of an instance, which is a run's, works; "" when the proxy has not listed it.
+// folderAt returns the working folder of the agent of a run's instance, or "" if the proxy has not listed it.
 // An instance's own folder goes first; then what the operator configured for the agent; then where the proxy itself
 // runs.
 func folderAt(p *proxy, instance, run string) string {
@@ -49,10 +49,10 @@ func foldersIn(kept []byte) map[workspaceKey]string {
 	return foldersOf(list)
 }
 
-// workspaceKey is what a proxy knows a workspace by: its instance or, where it names none, its run.
+// workspaceKey identifies a workspace of a proxy: by its instance or, if the proxy names none, by its run.
 type workspaceKey struct{ instance, run string }
 
-// foldersOf is where the workspaces of a list are.
+// foldersOf returns the folders of the workspaces of a list.
 func foldersOf(list wire.WorkspaceInventory) map[workspaceKey]string {
 	folders := make(map[workspaceKey]string, len(list.Workspaces))
 	for _, w := range list.Workspaces {

@@ -88,7 +88,7 @@ func (rec *recorder) addLocked(text string) {
 		return
 	}
 	if rec.chars == 0 {
-		// The order of records is that of their ids, so an id is made when a record begins (stderrLines has its own then too).
+		// Records are ordered by id, so an id is made when a record begins. stderrLines makes its own id then too.
 		rec.id, rec.key, rec.first = newID(), rec.said.key, rec.said.first
 		rec.keeper.due(rec, time.Now().Add(rec.limits.MergeTime))
 	}

@@ -12,9 +12,9 @@ import (
 	"aqueduct/store"
 )
 
-// Lines of stderr are shown on /ws/client as they come: a person who looks why an agent does not start must not wait for
-// the record. Each is an event_added under the record's id, a dot and the number of the line. The record itself is shown
-// where a line of it was not, because no page watched then.
+// /ws/client shows lines of stderr immediately: a person who checks why an agent does not start must not wait for the record.
+// Each line is an event_added with the record's id, a dot and the line's number as its id. The record itself is sent if one
+// of its lines was not, because no page watched then.
 
 const (
 	// stderrTime is how long lines are gathered: an agent that logs as it works would otherwise
@@ -86,7 +86,7 @@ func (rec *recorder) endStderrLocked() {
 	}
 }
 
-// addStderrLocked adds text in which secrets are masked, and shows it.
+// addStderrLocked adds text whose secrets are masked, and publishes it.
 func (rec *recorder) addStderrLocked(words string) {
 	if words == "" {
 		return

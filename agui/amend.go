@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// MessageChanged is the name of the CUSTOM by which a log has an [Amendment].
+// MessageChanged is the name of the CUSTOM event that carries an [Amendment] in a log.
 const MessageChanged = "message_changed"
 
 // Amendment is what has changed of a message since it was streamed. AG-UI has no event for that but MESSAGES_SNAPSHOT, which
@@ -13,22 +13,22 @@ const MessageChanged = "message_changed"
 type Amendment struct {
 	MessageID string          `json:"messageId"`
 	Role      string          `json:"role,omitempty"`      // of a message that was not streamed: an assistant's
-	Content   json.RawMessage `json:"content,omitempty"`   // as of a message: a string, or an array of parts; nil is as before
-	Error     string          `json:"error,omitempty"`     // of a tool message; "" is as before
-	ToolCalls *[]ToolCall     `json:"toolCalls,omitempty"` // all that the message has now; nil is as before
-	Metadata  json.RawMessage `json:"metadata,omitempty"`  // is laid over what there is
-	After     string          `json:"after,omitempty"`     // the message behind which it stands now; "" is where it was
+	Content   json.RawMessage `json:"content,omitempty"`   // as of a message: a string, or an array of parts; nil leaves it unchanged
+	Error     string          `json:"error,omitempty"`     // of a tool message; "" leaves it unchanged
+	ToolCalls *[]ToolCall     `json:"toolCalls,omitempty"` // all calls of the message after the change; nil leaves them unchanged
+	Metadata  json.RawMessage `json:"metadata,omitempty"`  // is merged over the existing metadata
+	After     string          `json:"after,omitempty"`     // the message that it now follows; "" leaves its place unchanged
 }
 
-// Changes reports whether anything is another than before.
+// Changes reports whether the amendment changes anything.
 func (a *Amendment) Changes() bool { return a.Shows() || a.Metadata != nil || a.After != "" }
 
-// Shows reports whether clients show the message otherwise than before. They keep the place of a message that they have.
+// Shows reports whether clients must display the message differently. Clients keep the place of a message that they have.
 func (a *Amendment) Shows() bool { return a.Content != nil || a.Error != "" || a.ToolCalls != nil }
 
-// Amend is on the way of every event of a log that has one, live as in a replay, so that a Run that is taken up after a restart
-// stands where it stood. It applies an Amendment and reports whether there is such a message. A message that is still streamed goes on behind
-// the new content.
+// Amend applies an Amendment and reports whether the message exists. Every event of a log that has one passes through it,
+// live and in a replay, so that a Run resumed after a restart has the same state. A message that is still streamed continues
+// after the new content.
 func (f *Fold) Amend(a Amendment) bool {
 	m := f.byID[a.MessageID]
 	if m == nil && a.Role == RoleAssistant {
@@ -59,7 +59,7 @@ func (f *Fold) Amend(a Amendment) bool {
 	return true
 }
 
-// setCalls gives a message other calls. Those that it took from another message are found here from now on.
+// setCalls replaces a message's calls. Calls that it took from another message are indexed under it from now on.
 func (m *folded) setCalls(index map[string]callAt, calls []ToolCall) {
 	for _, call := range m.ToolCalls {
 		if index[call.ID].in == m {

@@ -1,5 +1,5 @@
-// This file makes one form of the many in which clients send the bytes of a part, so that the same picture is the same
-// bytes: it is kept once, compared as one, and sent on as one.
+// This file normalizes the many forms in which clients send the bytes of a part. The same picture then has the same bytes: it
+// is kept once, compared as one, and forwarded as one.
 
 package agui
 
@@ -11,14 +11,14 @@ import (
 
 const dataScheme = "data:"
 
-// hasDataScheme reports whether a value is a data URL; schemes have no case.
+// hasDataScheme reports whether a value is a data URL. Schemes are case-insensitive.
 func hasDataScheme(value string) bool {
 	return len(value) >= len(dataScheme) && strings.EqualFold(value[:len(dataScheme)], dataScheme)
 }
 
-// Plain gives a source that has the bytes itself one form: base64 of the standard alphabet in Value, and their type in
-// MimeType. Clients also write a data URL into it, once or twice, as a URL or as the data, with parameters, percent signs,
-// the alphabet of URLs, or line breaks. What is not base64 stays as it is.
+// Plain normalizes a source with inline bytes: base64 of the standard alphabet in Value, and their type in MimeType. Clients
+// also write a data URL into it, once or twice, as a URL or as the data. They use parameters, percent signs, the URL alphabet
+// or line breaks. A value that is not base64 does not change.
 func (s *Source) Plain() {
 	mimeType, value := s.MimeType, s.Value
 	for { // URLs are read without the white space before them
@@ -50,7 +50,7 @@ func (s *Source) Plain() {
 	s.Value, s.MimeType = value, mimeType
 }
 
-// readDataURL is the type and the base64 of a data URL (RFC 2397).
+// readDataURL returns the type and the base64 of a data URL (RFC 2397).
 func readDataURL(text string) (kind, data string, ok bool) {
 	kind, data, ok = strings.Cut(text[len(dataScheme):], ",")
 	if !ok {
@@ -69,8 +69,8 @@ func readDataURL(text string) (kind, data string, ok bool) {
 	return kind, base64.StdEncoding.EncodeToString([]byte(plain)), err == nil
 }
 
-// standardBase64 is base64 of the standard alphabet with padding and without white space; false for what is not base64. Most
-// of it is in that form already, and is megabytes, so only what is not gets copied.
+// standardBase64 returns base64 of the standard alphabet with padding and without white space. It reports false for text that
+// is not base64. Most values are megabytes in that form already, so only other values are copied.
 func standardBase64(text string) (string, bool) {
 	if len(text)%4 == 0 && !strings.ContainsAny(text, "-_ \r\n\t") {
 		return text, true
@@ -92,13 +92,13 @@ func standardBase64(text string) (string, bool) {
 	return whole + "==="[:(4-len(whole)%4)%4], true
 }
 
-// HasBytes reports whether a source of data has bytes that can be read: base64 of the standard alphabet with padding.
+// HasBytes reports whether a data source has readable bytes: base64 of the standard alphabet with padding.
 func (s *Source) HasBytes() bool {
 	whole := strings.TrimRight(s.Value, "=")
 	return whole != "" && len(s.Value)%4 == 0 && len(s.Value)-len(whole) <= 2 && isBase64(whole)
 }
 
-// isBase64 reports whether a text is in the standard alphabet.
+// isBase64 reports whether a text uses only the standard alphabet.
 func isBase64(text string) bool {
 	for i := range len(text) {
 		if c := text[i]; (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && c != '+' && c != '/' {
@@ -108,12 +108,12 @@ func isBase64(text string) bool {
 	return true
 }
 
-// unknownType reports whether a MIME type says nothing.
+// unknownType reports whether a MIME type does not identify a format.
 func unknownType(mimeType string) bool {
 	return mimeType == "" || bareType(mimeType) == "application/octet-stream"
 }
 
-// bareType is a MIME type in small letters, and without its parameters unless it is a text's, whose charset counts.
+// bareType returns a MIME type in lower case. It drops the parameters, except those of a text type, whose charset counts.
 func bareType(mimeType string) string {
 	kind, parameters, _ := strings.Cut(mimeType, ";")
 	kind = strings.ToLower(strings.TrimSpace(kind))
@@ -123,7 +123,8 @@ func bareType(mimeType string) string {
 	return kind
 }
 
-// typeOfBytes is the type of base64 by how its bytes begin; "" for what providers have no use for without a type.
+// typeOfBytes detects the type of base64 from its first bytes. It returns "" for other formats, which providers do not accept
+// without a type.
 func typeOfBytes(data string) string {
 	begin, err := base64.StdEncoding.DecodeString(data[:min(len(data), 16)])
 	if err != nil {

@@ -42,8 +42,8 @@ func Decode(event []byte) (Event, error) {
 	return ev, nil
 }
 
-// TypeIn is the type of an event of an upstream, known or not, for errors about it; "" where that cannot be read. A name that is
-// longer than any of AG-UI's is none.
+// TypeIn returns the type of an upstream's event, known or not, for error messages. It returns "" for a type that cannot be
+// read or is longer than any type of AG-UI.
 func TypeIn(event []byte) Type {
 	const longest = 64
 	if !json.Valid(event) {

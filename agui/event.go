@@ -25,7 +25,7 @@ type Base struct {
 	Unknown json.RawMessage
 }
 
-// UnknownMembersKey is the member of metadata under which an agent's unknown members are in the log ([Base]).
+// UnknownMembersKey is the metadata member that holds an agent's unknown members in the log ([Base]).
 const UnknownMembersKey = "aqueduct.members"
 
 // Shared gives what an event has in common with all others.

@@ -1,5 +1,5 @@
-// This file makes a history that every provider of models takes. A Turn may have been stopped, may have failed, or may have
-// lost its agent anywhere, and what a provider refuses once it refuses with every later prompt.
+// This file makes a history that every provider of models accepts. A Turn may have been stopped, may have failed, or may have
+// lost its agent at any point. A history that a provider refuses once, it refuses with every later prompt.
 
 package agui
 
@@ -10,7 +10,7 @@ import (
 	"aqueduct/internal/modelform"
 )
 
-// Fitted is a history and the client's tools as the strictest provider takes them.
+// Fitted holds a history and the client's tools in a form that the strictest provider accepts.
 type Fitted struct {
 	Messages []Message
 	Tools    []Tool
@@ -55,8 +55,8 @@ func Fit(messages []Message, tools []Tool, open map[string]bool) Fitted {
 	return fit
 }
 
-// CallsOfTurn returns the calls since the newest message of a user, by id. While an agent gets answers they are open: one of them
-// may be what the agent asked about, whether its question names the call or not, and the agent then gives the result.
+// CallsOfTurn returns the calls since the newest message of a user, by id. They are open while an agent receives answers. The
+// agent may have asked about any of them, whether its question names the call or not, and then sends the result.
 func CallsOfTurn(history []Message) map[string]bool {
 	calls := make(map[string]bool)
 	for i := len(history) - 1; i >= 0 && history[i].Role != RoleUser; i-- {
@@ -70,14 +70,14 @@ func CallsOfTurn(history []Message) map[string]bool {
 // NoResult is the content of the result of a call that has none.
 const NoResult = `{"status":"no_result"}`
 
-// noResult has the same id with every prompt, so that an agent with a memory of its own keeps it once.
+// noResult makes the result with the same id for every prompt, so that an agent with its own memory keeps it once.
 func noResult(callID string) Message {
 	return Message{ID: callID + "-no-result", Role: RoleTool, ToolCallID: callID, Content: Text(NoResult), Error: "no_result"}
 }
 
-// pairResults finds the results of each message's calls: places of tool messages, by the place of the message that calls. A
-// result is of the newest call of its id before it that has none. Some agents use the ids of calls again, and a result may
-// have been written before its call.
+// pairResults finds the results of each message's calls. It returns the places of tool messages by the place of the calling
+// message. A result belongs to the newest earlier call of its id without one. Some agents reuse the ids of calls, and a
+// result may have been written before its call.
 func pairResults(messages []Message) map[int][]int {
 	type call struct{ message, result int }
 	calls := make(map[string][]*call)
@@ -112,7 +112,7 @@ func pairResults(messages []Message) map[int][]int {
 	return results
 }
 
-// fitMessage fits a message; false for one that is not sent, or that is sent after its call.
+// fitMessage fits a message. It reports false for a message that is not sent, or that is sent after its call.
 func fitMessage(m Message, names *FunctionNames) (Message, bool) {
 	switch m.Role {
 	case RoleActivity, RoleTool:
@@ -131,7 +131,7 @@ func fitMessage(m Message, names *FunctionNames) (Message, bool) {
 	return m, len(m.ToolCalls) > 0 || m.EncryptedValue != ""
 }
 
-// fitResult fits a tool's result, which may be empty, but not a list of nothing.
+// fitResult fits a tool's result, which may be empty but must not be an empty list.
 func fitResult(m Message) Message {
 	if m.fitParts(); m.Content.Parts != nil && len(m.Content.Parts) == 0 {
 		m.Content, m.kept = Text(""), nil
@@ -139,7 +139,7 @@ func fitResult(m Message) Message {
 	return m
 }
 
-// fitParts leaves out texts without text.
+// fitParts removes text parts without text.
 func (m *Message) fitParts() {
 	empty := func(p ContentPart) bool { return p.Type == PartText && p.Raw == nil && strings.TrimSpace(p.Text) == "" }
 	if slices.ContainsFunc(m.Content.Parts, empty) {
@@ -163,7 +163,7 @@ func (m *Message) fitCalls(names *FunctionNames) {
 	}
 }
 
-// Blank reports whether a content has neither a part nor a text that is more than white space.
+// Blank reports whether a content has no part and no text except white space.
 func (c Content) Blank() bool {
 	for i := range c.Parts {
 		if p := &c.Parts[i]; p.Type != PartText || p.Raw != nil || strings.TrimSpace(p.Text) != "" {

@@ -7,11 +7,11 @@ import (
 	"aqueduct/internal/modelform"
 )
 
-// FunctionNames gives functions names that fit, each another one, and finds the own name again. A name that fits is its own.
-// The zero value knows only such.
+// FunctionNames maps each function name that does not fit to a unique one that does, and back. A name that fits does not
+// change. The zero value maps nothing.
 type FunctionNames struct{ fit, own map[string]string }
 
-// newFunctionNames gives names to the tools and then to the calls of a history, in their order.
+// newFunctionNames assigns names to the tools and then to the calls of a history, in their order.
 func newFunctionNames(tools []Tool, messages []Message) (n FunctionNames) {
 	var unfit []string
 	taken := make(map[string]bool)
@@ -47,7 +47,8 @@ func newFunctionNames(tools []Tool, messages []Message) (n FunctionNames) {
 	return n
 }
 
-// Fit is the name that fits. A name that was not there when the names were given has its form.
+// Fit returns the fitting name of a function. A name that was unknown when the names were assigned is only put into the right
+// form.
 func (n *FunctionNames) Fit(name string) string {
 	if fit, ok := n.fit[name]; ok {
 		return fit
@@ -55,7 +56,7 @@ func (n *FunctionNames) Fit(name string) string {
 	return modelform.Name(name)
 }
 
-// Own is the own name of what has a name that fits, and any other as it is.
+// Own returns the original name for a fitting name, and any other name unchanged.
 func (n *FunctionNames) Own(fit string) string {
 	if own, ok := n.own[fit]; ok {
 		return own
@@ -63,10 +64,10 @@ func (n *FunctionNames) Own(fit string) string {
 	return fit
 }
 
-// Changed is what was named anew: the own names, by those that fit; nil for nothing.
+// Changed returns the original names of renamed functions, by their new names; nil if none was renamed.
 func (n *FunctionNames) Changed() map[string]string { return n.own }
 
-// fitTools are tools with schemas that all providers take, of each name one.
+// fitTools returns one tool for each name, with schemas that all providers accept.
 func fitTools(tools []Tool) []Tool {
 	seen := make(map[string]bool, len(tools))
 	fit := slices.DeleteFunc(slices.Clone(tools), func(t Tool) bool {

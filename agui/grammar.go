@@ -21,8 +21,8 @@ type Grammar struct {
 // Running reports whether a run has been started and not ended.
 func (g *Grammar) Running() bool { return g.run.phase == running }
 
-// Open reports whether the message, call or thought that an event is about is open, or was closed early and goes on when more
-// of it comes.
+// Open reports whether the message, call or thought of an event is open. One that was closed early and may continue counts as
+// open.
 func (g *Grammar) Open(ev Event) bool {
 	m := moveOf(ev)
 	return g.streams.find(m.kind, m.id) >= 0 || g.streams.findEarly(m.kind, m.id, "") >= 0

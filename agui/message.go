@@ -153,10 +153,10 @@ func (m *Message) UnmarshalJSON(raw []byte) error {
 	return readObject(raw, m)
 }
 
-// MarshalJSON encodes a call as part of a message.
+// MarshalJSON encodes the call as part of a message.
 func (c ToolCall) MarshalJSON() ([]byte, error) { return appendObject(nil, &c), nil }
 
-// UnmarshalJSON reads a call as part of a message.
+// UnmarshalJSON decodes the call as part of a message.
 func (c *ToolCall) UnmarshalJSON(raw []byte) error {
 	*c = ToolCall{}
 	return readObject(raw, c)

@@ -24,7 +24,7 @@ func (p *ContentPart) Data() ([]byte, bool) {
 	return nil, false
 }
 
-// Filename is the name of a document: what its metadata has, or one of its type.
+// Filename returns the name of a document from its metadata, or one made from its type.
 func (p *ContentPart) Filename() string {
 	var named struct{ Filename, FileName, Name string }
 	_ = json.Unmarshal(p.Metadata, &named) // another form names nothing

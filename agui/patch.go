@@ -1,9 +1,9 @@
-// This file applies JSON Patches (RFC 6902) that come from agents. What the official clients' library would read otherwise
-// is refused, so that the state that is kept is the state that every client computes.
+// This file applies JSON Patches (RFC 6902) from agents. It refuses patches that the official clients' library would apply
+// differently, so that the stored state is the state that every client computes.
 //
-// A patch is applied by the library evanphx/json-patch, if that reads it as the RFC does (ordinary); any other is applied by
-// patch_tree.go. The library panics on some malformed operations and accepts more than the RFC, so each operation is
-// checked here first.
+// The library evanphx/json-patch applies a patch if it follows the RFC for that patch (ordinary). patch_tree.go applies any
+// other patch. The library panics on some malformed operations and accepts more than the RFC. So this file checks each
+// operation first.
 
 package agui
 
@@ -162,18 +162,18 @@ func ApplyPatch(doc, ops json.RawMessage) (json.RawMessage, error) {
 	return applyRead(doc, ops, list)
 }
 
-// libraryWork bounds the patches for which the library is used, in operations times bytes of the document: its cost of an
-// operation may grow with the document, that of the tree does not.
+// libraryWork bounds the patches that use the library, in operations times bytes of the document. The cost of a library
+// operation may grow with the document; the cost of a tree operation does not.
 const libraryWork = 1 << 24
 
-// ordinary reports whether the library applies the operation as RFC 6902 does: it finds null where nothing is, takes 1 and
-// 1.0 for different, "+1" and "01" for array indexes, and "" for the document itself, which it copies as it was before the
-// patch.
+// ordinary reports whether the library applies the operation as RFC 6902 does. The library finds null at a missing member,
+// treats 1 and 1.0 as different, and accepts "+1" and "01" as array indexes. It treats "" as the document itself, which it
+// copies as it was before the patch.
 func (o operation) ordinary() bool {
 	return (o.op == "add" || o.op == "replace" || o.op == "remove") && *o.path != "" && !hasOddSegment(*o.path)
 }
 
-// hasOddSegment reports whether a pointer has a segment that is empty or that only a lenient reader takes for an index.
+// hasOddSegment reports whether a pointer has an empty segment, or one that only a lenient reader accepts as an index.
 func hasOddSegment(pointer string) bool {
 	for segment := range strings.SplitSeq(pointer[1:], "/") {
 		switch {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// test compares what is at a pointer with a value.
+// test compares the value at a pointer with a given value.
 func (t *tree) test(pointer string, n *node) error {
 	have, _, err := t.find(pointer)
 	if err != nil {
@@ -16,12 +16,12 @@ func (t *tree) test(pointer string, n *node) error {
 	}
 	same, err := t.equal(have, n)
 	if err == nil && !same {
-		err = within("value", wrong("is not what the document has"))
+		err = within("value", wrong("differs from the document"))
 	}
 	return err
 }
 
-// equal compares objects without regard to the order of their members, and numbers by their value.
+// equal compares objects regardless of the order of their members, and numbers by value.
 func (t *tree) equal(a, b *node) (bool, error) {
 	for _, n := range []*node{a, b} {
 		if err := t.open(n); err != nil {
@@ -78,15 +78,15 @@ func equalScalars(a, b []byte) bool {
 // isNumber reports whether a valid JSON value is a number.
 func isNumber(v []byte) bool { return v[0] == '-' || v[0] >= '0' && v[0] <= '9' }
 
-// equalNumbers compares numbers exactly, whatever their size: a float64 would take 9007199254740993 for its neighbour. An
-// exponent beyond an int64 equals only its own spelling, which equalScalars has seen to.
+// equalNumbers compares numbers of any size exactly. A float64 would not distinguish 9007199254740993 from its neighbour. An
+// exponent beyond an int64 equals only its own spelling, which equalScalars has already compared.
 func equalNumbers(a, b string) bool {
 	x, okX := decimalOf(a)
 	y, okY := decimalOf(b)
 	return okX && okY && x == y
 }
 
-// decimal is ±0.digits · 10^exponent, where digits begin and end with a digit other than 0. Zero has none, and no sign.
+// decimal is ±0.digits · 10^exponent, where digits begin and end with a digit other than 0. Zero has no digits and no sign.
 type decimal struct {
 	negative bool
 	digits   string

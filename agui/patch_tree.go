@@ -1,6 +1,6 @@
-// This file applies the patches for which the library is not used (patch.go), on a tree that is taken apart only where the
-// patch goes. The cost of an operation does not depend on the size of the document, so a patch of many operations is applied
-// in the time that it takes to read it.
+// This file applies the patches for which the library is not used (patch.go). It works on a tree and expands only the values
+// on the paths of the patch. The cost of an operation does not depend on the size of the document. So a patch of many
+// operations takes only the time needed to read it.
 
 package agui
 
@@ -11,23 +11,23 @@ import (
 	"strings"
 )
 
-// maxPatchWork bounds what one patch may cost, in bytes that are read and in elements of arrays that are moved. The largest
-// patch of an event, on the largest state, stays far under it unless its operations are about the front of a long array or
-// about whole large values. It is less than half a second.
+// maxPatchWork bounds the work of one patch, in bytes read and array elements moved. It corresponds to less than half a
+// second. The largest patch of an event on the largest state stays far below it. Only operations at the front of a long array
+// or on whole large values come near it.
 const maxPatchWork = 1 << 27
 
-// valueWork is the work of taking a value out of its parent, or of comparing it.
+// valueWork is the work of expanding a value, or of comparing one.
 const valueWork = 32
 
-// copyWork is the work of copying one byte. A copy also takes memory, and a patch of some hundred bytes can double a
-// document forty times: with this a patch copies at most four mebibytes.
+// copyWork is the work of copying one byte. A copy also takes memory, and a patch of some hundred bytes can double a document
+// forty times. With this value a patch copies at most four mebibytes.
 const copyWork = maxPatchWork / (16 * MaxStateBytes)
 
-// The library keeps a tree as well, and copies an array for each element that comes or goes. Here an array is changed where it
-// stands, and a member is found by its name, so that 25 000 operations on 100 000 values take less than half a second.
+// The library also keeps a tree, but copies an array for each element that is added or removed. The tree here changes arrays
+// in place and looks up members by name. 25 000 operations on 100 000 values then take less than half a second.
 
-// node is a value of the document. It is taken apart when a pointer goes through it; until then raw is the value as written.
-// An object or array that was taken apart has no raw.
+// node is a value of the document. It is expanded when a pointer passes through it. Until then raw holds the value as
+// written; an expanded object or array has no raw.
 type node struct {
 	raw    json.RawMessage
 	keys   []string // of an object, in order; those that were removed are no longer in fields
@@ -35,13 +35,13 @@ type node struct {
 	items  []*node // of an array
 }
 
-// tree is a document that a patch is applied to.
+// tree is the document that a patch changes.
 type tree struct {
 	root *node
 	work int
 }
 
-// spend adds to the work of the patch, and fails when that is too much.
+// spend adds to the work of the patch, and fails above the limit.
 func (t *tree) spend(work int) error {
 	if t.work += work; t.work > maxPatchWork {
 		return wrong("the patch costs too much to apply")
@@ -49,8 +49,7 @@ func (t *tree) spend(work int) error {
 	return nil
 }
 
-// open takes a value apart, if it is an object or an array and has not been. Of a member that comes twice the last counts, as
-// in every client.
+// open expands an object or an array that is not expanded yet. Of a duplicate member the last counts, as in every client.
 func (t *tree) open(n *node) error {
 	if n.raw == nil {
 		return nil
@@ -75,8 +74,8 @@ func (t *tree) open(n *node) error {
 	return t.spend(len(raw) + valueWork*(len(n.fields)+len(n.items)))
 }
 
-// setField sets a member. A new one is the last. A key that is removed stays in keys until most of them are such, so that a
-// removal does not search for it.
+// setField sets a member and puts a new one last. A removed key stays in keys until most keys are removed, so that a removal
+// does not search for it.
 func (n *node) setField(key string, val *node) {
 	if n.fields[key] == nil {
 		if len(n.keys) > 2*len(n.fields)+8 { // most were removed
@@ -87,8 +86,8 @@ func (n *node) setField(key string, val *node) {
 	n.fields[key] = val
 }
 
-// live are the keys of the members that are there, in order. A key that was removed and set again is in keys twice; its
-// last place counts.
+// live returns the keys of the current members, in order. A key that was removed and set again is in keys twice; its last
+// place counts.
 func (n *node) live() []string {
 	if len(n.keys) == len(n.fields) {
 		return n.keys
@@ -130,7 +129,7 @@ func (n *node) appendJSON(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// copied is a value that shares nothing with the one it is a copy of.
+// copied returns a deep copy of a value.
 func (t *tree) copied(n *node) (*node, error) {
 	raw := n.raw
 	if raw == nil {
@@ -139,7 +138,7 @@ func (t *tree) copied(n *node) (*node, error) {
 	return &node{raw: raw}, t.spend(copyWork * len(raw))
 }
 
-// place is where an operation acts: a member of an object, or an element of an array. Without a parent it is the whole
+// place is the target of an operation: a member of an object, or an element of an array. Without a parent it is the whole
 // document.
 type place struct {
 	parent *node
@@ -147,8 +146,8 @@ type place struct {
 	index  int // in an array; -1 in an object
 }
 
-// locate walks a pointer up to its last segment. The parent has to be there, and a key of an array has to be an index or "-",
-// the element behind the last.
+// locate follows a pointer to its last segment. The parent must exist. A key of an array must be an index, or "-" for the
+// element after the last.
 func (t *tree) locate(pointer string) (place, error) {
 	if pointer == "" {
 		return place{}, nil
@@ -180,7 +179,7 @@ func (t *tree) locate(pointer string) (place, error) {
 
 func nowhere() error { return within("path", wrong("points at nothing")) }
 
-// arrayIndex reads an index (RFC 6901, section 4) up to the length of the array; "-" is the length. Anything else is -1.
+// arrayIndex reads an index (RFC 6901, section 4) of at most length; "-" means length. It returns -1 for anything else.
 func arrayIndex(key string, length int) int {
 	if key == "-" {
 		return length
@@ -195,12 +194,12 @@ func arrayIndex(key string, length int) int {
 	return i
 }
 
-// isIndex is the grammar of an array index (RFC 6901, section 4).
+// isIndex implements the grammar of an array index (RFC 6901, section 4).
 func isIndex(segment string) bool {
 	return segment == "0" || segment != "" && segment[0] != '0' && strings.Trim(segment, "0123456789") == ""
 }
 
-// value is what is at the place, nil where there is nothing.
+// value returns the value at the place, or nil.
 func (p place) value() *node {
 	switch {
 	case p.index < 0:
@@ -211,7 +210,7 @@ func (p place) value() *node {
 	return nil
 }
 
-// find is what is at a pointer.
+// find returns the value at a pointer, and its place.
 func (t *tree) find(pointer string) (*node, place, error) {
 	at, err := t.locate(pointer)
 	if err != nil || at.parent == nil {
@@ -257,7 +256,7 @@ func (t *tree) remove(pointer string) error {
 	return nil
 }
 
-// replace is about a value that is there.
+// replace changes an existing value.
 func (t *tree) replace(pointer string, n *node) error {
 	_, at, err := t.find(pointer)
 	switch {
@@ -273,8 +272,9 @@ func (t *tree) replace(pointer string, n *node) error {
 	return nil
 }
 
-// move is remove and add. A value cannot go into itself. The target's parent has to be there before the removal as well: the
-// official clients' library looks for it then, and would not apply a patch whose indexes fit only afterwards.
+// move removes a value and adds it elsewhere. It refuses to move a value into itself. The target's parent must exist before
+// the removal as well. The official clients' library looks for it then, and would not apply a patch whose indexes fit only
+// afterwards.
 func (t *tree) move(from, to string) error {
 	n, _, err := t.find(from)
 	if err != nil {

@@ -74,18 +74,18 @@ type TokenUsage struct {
 	ReasoningTokens       *int64 `agui:"reasoningTokens"`
 	CachedInputTokens     *int64 `agui:"cachedInputTokens"`
 	CacheWriteInputTokens *int64 `agui:"cacheWriteInputTokens"`
-	// CountedBy is ours, and not AG-UI's: who counted, where the counts of two stand side by side. Rows of Turns have it. Events
-	// do not, since the official client takes it out and warns; their metadata has it (CountedByKey).
+	// CountedBy is our extension of AG-UI: it names the source of a count, where usage has two. Rows of Turns have it. Events
+	// do not, because the official client removes it and warns; their metadata has it (CountedByKey).
 	CountedBy string `agui:"countedBy"`
 }
 
-// CountedByKey is a member of the metadata of RUN_FINISHED and RUN_ERROR: a list with the CountedBy of each element of usage.
+// CountedByKey names a metadata member of RUN_FINISHED and RUN_ERROR: a list with the CountedBy of each element of usage.
 const CountedByKey = "aqueduct.countedBy"
 
 // Values of TokenUsage.CountedBy.
 const (
-	CountedByAgent = "agent" // what the agent reports
-	CountedByProxy = "proxy" // what the model proxy saw pass
+	CountedByAgent = "agent" // reported by the agent
+	CountedByProxy = "proxy" // counted by the model proxy
 )
 
 // EventType is RUN_STARTED.

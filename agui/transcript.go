@@ -1,5 +1,5 @@
-// This file takes the conversation out of a state. Frameworks whose state is a graph's (LangGraph) keep all messages in
-// it and send the whole of it after each step. The messages are in the log as messages already.
+// This file removes the conversation from a state. Frameworks whose state is a graph's (LangGraph) keep all messages in it
+// and send all of it after each step. The log already has these messages as messages.
 
 package agui
 
@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// transcriptKey is the top-level key under which they keep it.
+// transcriptKey is the top-level key under which these frameworks keep the conversation.
 const transcriptKey = "messages"
 
-// transcriptMark is in every text that names the key.
+// transcriptMark occurs in every text that names the key.
 var transcriptMark = []byte(transcriptKey)
 
-// WithoutTranscript is a state without the conversation. A list under that key whose elements are not all messages of
-// LangChain or AG-UI is an application's own, and stays.
+// WithoutTranscript returns a state without the conversation. A list under that key stays if any element is not a message of
+// LangChain, AG-UI or OpenAI: it is an application's own.
 func WithoutTranscript(state json.RawMessage) json.RawMessage {
 	if !bytes.Contains(state, transcriptMark) || !json.Valid(state) {
 		return state
@@ -30,8 +30,8 @@ func WithoutTranscript(state json.RawMessage) json.RawMessage {
 	return fields.appendJSON(nil)
 }
 
-// PatchWithoutTranscript is a JSON Patch without the operations on a conversation that is not in the state; nil when
-// none is left. Its other operations are as they came.
+// PatchWithoutTranscript removes from a JSON Patch the operations on a conversation that is not in the state. It returns nil
+// if no operation is left. The other operations do not change.
 func (d *StateDoc) PatchWithoutTranscript(ops json.RawMessage) json.RawMessage {
 	var list []json.RawMessage
 	if !bytes.Contains(ops, transcriptMark) || json.Unmarshal(ops, &list) != nil {
@@ -60,8 +60,8 @@ func (d *StateDoc) PatchWithoutTranscript(ops json.RawMessage) json.RawMessage {
 	return out
 }
 
-// withoutTranscript is one operation without the conversation; false where nothing else is left. have is the state's value
-// of the key: nil where the conversation was left out of it.
+// withoutTranscript removes the conversation from one operation. It reports false if nothing else is left. have is the
+// state's value of the key, or nil if the conversation was removed from the state.
 func withoutTranscript(op, have json.RawMessage) (json.RawMessage, bool) {
 	var is struct {
 		Path  *string         `json:"path"`
@@ -91,15 +91,15 @@ func isEmptyList(raw json.RawMessage) bool {
 	return json.Unmarshal(raw, &list) == nil && len(list) == 0
 }
 
-// isTranscript reports whether a value is a list of messages and nothing else. An empty list is none.
+// isTranscript reports whether a value is a list that contains only messages. An empty list does not count.
 func isTranscript(raw json.RawMessage) bool {
 	var list []json.RawMessage
 	return len(raw) > 0 && raw[0] == '[' && json.Unmarshal(raw, &list) == nil && len(list) > 0 &&
 		!slices.ContainsFunc(list, func(m json.RawMessage) bool { return !isTranscriptMessage(m) })
 }
 
-// isTranscriptMessage reports whether a value is a message as LangChain has it ("type", or the form in which it is
-// serialized: "lc"), or as AG-UI and OpenAI have it ("role").
+// isTranscriptMessage reports whether a value is a message in one of these forms: LangChain's ("type", or "lc" when
+// serialized), or that of AG-UI and OpenAI ("role").
 func isTranscriptMessage(raw json.RawMessage) bool {
 	var m struct {
 		Type    string          `json:"type"`
@@ -131,8 +131,8 @@ func isTranscriptMessage(raw json.RawMessage) bool {
 	return false
 }
 
-// TooLargeKeys are the keys without which a state would fit, the largest first; none for a state that is no object, or that
-// fits.
+// TooLargeKeys returns the keys without which a state would fit, the largest first. It returns none for a state that is not
+// an object, or that fits.
 func TooLargeKeys(state json.RawMessage) (keys []string) {
 	if len(state) <= MaxStateBytes || !json.Valid(state) {
 		return nil

@@ -67,7 +67,7 @@ func Types() []Type {
 	return types
 }
 
-// Blank is a new, empty event of a type; nil for one that is not known.
+// Blank returns a new, empty event of a type, or nil for an unknown type.
 func Blank(t Type) Event { return blank(t) }
 
 // blank is a new, empty event of a type, or nil when the type is unknown.

@@ -29,8 +29,8 @@ func decodeString(dst *string, raw []byte) error {
 	return nil
 }
 
-// decodePiece reads a string that a producer may have cut inside a character: half of one stays what it is, as in a
-// jsontext.Fragment, until [Halves] has the other.
+// decodePiece reads a string that a producer may have cut inside a character. Half a character does not change, as in a
+// jsontext.Fragment, until [Halves] has the other half.
 func decodePiece(dst *string, raw []byte) error {
 	err := decodeString(dst, raw)
 	if err == nil && strings.ContainsRune(*dst, utf8.RuneError) {

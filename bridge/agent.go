@@ -102,8 +102,8 @@ type Call struct {
 	Unprompted bool
 }
 
-// Input is the prompt: the newest message of a user, or the newest tool's result where that has begun the Turn. It is an empty
-// one where no message began the Turn.
+// Input returns the prompt: the newest user message, or the newest tool result if it began the Turn. It returns an empty
+// message if no message began the Turn.
 func (c Call) Input() agui.Message {
 	if n := len(c.Prompt); n > 0 && !slices.ContainsFunc(c.Prompt, func(m agui.Message) bool { return m.Role != agui.RoleTool }) {
 		return c.Prompt[n-1]
@@ -143,6 +143,6 @@ type End struct {
 	Result  json.RawMessage
 	Pending []string     // upstream ids of Questions it waits for; nil when it did not say
 	Failure *fault.Error // set when the Agent itself reports an error
-	// Cancelled: the Agent was not called, because no person answered what it asked and it takes nothing else.
+	// Cancelled: the Agent was not called, because no person answered its question and it accepts nothing else.
 	Cancelled bool `json:",omitempty"`
 }

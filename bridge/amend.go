@@ -7,12 +7,12 @@ import (
 )
 
 const (
-	// messageAmended is the CUSTOM that tells clients that a message has changed since it was streamed, and how. AG-UI has no
-	// event for it that a log could keep: MESSAGES_SNAPSHOT replaces everything that a client holds. The transcript has the
-	// message as it is then, and so has every client that joins after the Run.
+	// messageAmended is the CUSTOM that tells clients how a message has changed since it was streamed. AG-UI has no event for
+	// that which a log could keep: MESSAGES_SNAPSHOT replaces all messages of a client. The transcript and every client that
+	// joins after the Run have the changed message.
 	messageAmended = agui.MessageChanged
-	// messagesAmended is the CUSTOM at the end of a Run that has shown such changes. Before it, the response of a chat has a
-	// MESSAGES_SNAPSHOT that is not kept, since official clients know no other event that changes what was streamed.
+	// messagesAmended is the CUSTOM at the end of a Run with such changes. Before it, a chat response has a MESSAGES_SNAPSHOT
+	// that is not kept, because official clients know no other event that changes a streamed message.
 	messagesAmended = "messages_changed"
 )
 
@@ -26,7 +26,7 @@ func (r *run) apply(ev agui.Event) {
 	}
 }
 
-// amendmentOf is the amendment that an event has; not ok for any other event.
+// amendmentOf returns the amendment in an event. It reports false for any other event.
 func amendmentOf(c *agui.Custom) (a agui.Amendment, ok bool) {
 	return a, c.Name == messageAmended && json.Unmarshal(c.Value, &a) == nil
 }

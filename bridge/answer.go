@@ -183,7 +183,7 @@ func (t *answerTaker) settle(ctx context.Context, g given) error {
 	return nil
 }
 
-// keepToolMessages keeps what the request answers calls with: those that it settled, and open ones beside them.
+// keepToolMessages keeps the request's tool messages: for the calls that it settled, and for open calls that it also answers.
 func (t *answerTaker) keepToolMessages(ctx context.Context, runID string) error {
 	for _, s := range t.settled {
 		if err := t.keepToolMessage(ctx, s, runID); err != nil {

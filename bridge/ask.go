@@ -165,7 +165,8 @@ func (a *asker) askPerson(ctx context.Context, q *approval.Request, v policy.Ver
 // One commit has the ToolCall, the Approval, the notices to others and the Turn's pause. So a Question that can be
 // seen belongs to a Turn that waits for it.
 //
-// What is open is listed by its time, which is kept in milliseconds, so each Question of a Turn is one after the last.
+// Open Questions are listed by their times, which are kept in milliseconds. So each Question of a Turn gets a later time than
+// the one before.
 func (a *asker) keep(ctx context.Context, q approval.Question) error {
 	at := q.Call.CreatedAt.Truncate(time.Millisecond)
 	if !at.After(a.newest) {
@@ -244,8 +245,8 @@ func (a *asker) refuse(ctx context.Context, row store.ToolCall, asked store.Appr
 }
 
 // rows is a Question as rows, or why it cannot be one.
-// The TTL is the Agent's wish, else the rule's, else the server's. A form, or an app of a page, may take hours, so neither an input
-// nor a tool of a page has the server's.
+// The TTL is the Agent's wish, otherwise the rule's, otherwise the server's. A form, or an app of a page, may take hours, so
+// neither an input nor a tool of a page gets the server's TTL.
 func (a *asker) rows(q *approval.Request, v policy.Verdict) (store.ToolCall, store.Approval, *fault.Error) {
 	ttl := cmp.Or(max(q.ExpiresIn, 0), v.TTL)
 	lasts := q.Lasting || q.Kind == approval.AskInput || q.Kind == approval.AskClientTool && a.writer.profile.declares(q.ToolName)

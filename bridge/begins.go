@@ -17,9 +17,9 @@ func (req *ChatRequest) prompts() bool {
 		(slices.ContainsFunc(req.Messages, func(m agui.Message) bool { return m.Role == agui.RoleUser }) || req.mayAct())
 }
 
-// mayAct reports whether the request can begin a Turn without a new message: its messages show where its client is, and it
-// has more to say than they do. The messages of a page that was just loaded are empty. A thought after the user's message shows
-// that the answer was seen, and may be all of it.
+// mayAct reports whether the request can begin a Turn without a new message. Its messages must show how much of the thread
+// its client has seen, and it must have other content. A page that was just loaded sends no messages. A thought after the
+// user's message shows that the client saw the answer, and may be the whole answer.
 func (req *ChatRequest) mayAct() bool {
 	return lastSaid(req.Messages) != nil && req.Messages[len(req.Messages)-1].Role != agui.RoleUser && !req.JoinOnly && !req.Again && len(req.Answers) == 0 &&
 		(!isEmptyJSON(req.Props) || !isEmptyObject(req.State))
@@ -41,10 +41,10 @@ func isEmptyJSON(raw []byte) bool {
 // starts reports whether the request would begin a Turn.
 func (in *intake) starts() bool { return len(in.fresh) > 0 || in.branches.branch != nil || in.act.acts }
 
-// actFinder finds out whether a request without a new message begins a Turn: a button whose meaning is in forwardedProps, or
-// a change of the shared state. Every page repeats both with each request, when it is loaded too. So the request counts
-// only where nothing runs, and where its client has the thread's newest message: it has seen what it acts on. Any doubt
-// makes it a join, because a join calls no Agent.
+// actFinder decides whether a request without a new message begins a Turn: a button whose meaning is in forwardedProps, or a
+// change of the shared state. Every page repeats both with each request, also when it is loaded. So the request counts only
+// if nothing runs, and if its client has the thread's newest message and so has seen the state it acts on. In doubt it is a
+// join, because a join calls no Agent.
 type actFinder struct {
 	*thread
 	cfg    *Config
@@ -53,7 +53,7 @@ type actFinder struct {
 	acts bool // the request begins a Turn
 }
 
-// find is called where neither a message nor a branch begins a Turn, and no Question is answered.
+// find runs if neither a message nor a branch begins a Turn, and no Question is answered.
 func (f *actFinder) find(ctx context.Context) error {
 	if f.active != nil || !f.req.mayAct() || f.req.parent != nil || f.req.Task != nil ||
 		f.exists && f.session.IsChild() || f.access != nil && !f.access.Write {
@@ -61,10 +61,10 @@ func (f *actFinder) find(ctx context.Context) error {
 	}
 	agent := f.agentID(f.cfg.Agents)
 	if f.cfg.Agents.Protocol(agent) == store.AgentACP || ReservedAgent(agent) || f.cfg.mayUse(f.req.Principal, agent) != nil {
-		return nil // it takes a prompt and nothing else, or nothing of this user
+		return nil // it accepts only prompts, or this user must not use it
 	}
 	if last := lastSaid(f.req.Messages); f.exists && last.Role == agui.RoleTool && !f.known[last.ID] && !f.pairs[last.ToolCallID] {
-		return nil // an answer to a question that is settled, or is not there
+		return nil // an answer to a question that is settled or does not exist
 	}
 	seen, err := f.hasNewest(ctx)
 	if err != nil || !seen {
@@ -76,8 +76,8 @@ func (f *actFinder) find(ctx context.Context) error {
 	return err
 }
 
-// hasNewest reports whether the request's messages hold the thread's newest one, or the thread has none. Thoughts and
-// activities do not count, since not every client sends them back.
+// hasNewest reports whether the request's messages contain the thread's newest message, or the thread has none. Thoughts and
+// activities do not count, because some clients do not send them back.
 func (f *actFinder) hasNewest(ctx context.Context) (bool, error) {
 	if !f.exists {
 		return true, nil
@@ -108,20 +108,18 @@ func (f *actFinder) changesState(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	if !theirs.IsObject() || !kept.IsObject() {
-		return isEmptyObject(kept.JSON()), nil // it takes the place of an empty state only
+		return isEmptyObject(kept.JSON()), nil // it replaces only an empty state
 	}
 	base := stateBase{store: f.tx, sessionID: f.session.ID, state: &runState{doc: kept}, client: f.client}
 	changed, err := base.changed(ctx, theirs)
 	return len(changed) > 0, err
 }
 
-// takePrompt starts a new Turn.
-// A prompt to a thread with a Turn under way that no response reads cancels that Turn, in the same transaction: the
-// user has left it behind.
+// takePrompt starts a new Turn. A prompt to a thread cancels a running Turn that no response reads, in the same transaction.
 func (in *intake) takePrompt(ctx context.Context) (Reply, bool, error) {
 	p := in.prompter()
 	if !in.exists && in.req.Task.shared() {
-		return Reply{}, false, fault.New(RefusedNotShared, "The thread of this task is gone, or is not shared with you any more.")
+		return Reply{}, false, fault.New(RefusedNotShared, "The thread of this task does not exist, or is no longer shared with you.")
 	}
 	if !in.exists {
 		if in.req.parent != nil {
@@ -153,8 +151,7 @@ func (in *intake) takePrompt(ctx context.Context) (Reply, bool, error) {
 	if err == nil && in.active != nil {
 		return reply, true, in.meets.endOthers(ctx, answered)
 	}
-	// Only at rest is this all that the owner has to do. Behind another Turn it reads the rows, and is woken by a
-	// ring.
+	// Only in an idle thread is this all the work of the owner. After another Turn the owner reads the rows; a ring wakes it.
 	reply.begun = &begun{todo: store.Agenda{Session: in.session, LastSeq: reply.After, Turn: &p.queued, Run: &run, Reserved: 1}}
 	if !in.exists {
 		reply.begun.messages = p.begins
@@ -165,7 +162,7 @@ func (in *intake) takePrompt(ctx context.Context) (Reply, bool, error) {
 	return reply, true, err
 }
 
-// prompter shares the request's thread and what has been found out about its branch.
+// prompter shares the request's thread and the findings about its branch.
 func (in *intake) prompter() *prompter {
 	begins := in.fresh
 	if !in.exists {
@@ -177,7 +174,7 @@ func (in *intake) prompter() *prompter {
 	}
 }
 
-// usersOf are the messages of the user that are not known.
+// usersOf returns the messages of the user that are not known.
 func usersOf(messages []agui.Message, known map[string]bool) []agui.Message {
 	var fresh []agui.Message
 	for _, m := range messages {

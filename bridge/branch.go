@@ -42,8 +42,8 @@ type branchFinder struct {
 
 // find recognizes a regenerate and an edit by what the body leaves out. A body without history is an append:
 // clients that send only what is new must never roll back a thread.
-// None is looked for on a join, in a thread that is new, in a body that answers, and while a person is asked: a message then
-// belongs to the Turn that asks. Calls of a page's tools do not keep a person from going back (leaves).
+// find looks for no branch on a join, in a new thread, in a body that answers, and while a person is asked. A message then
+// belongs to the Turn that asks. Open calls of a page's tools do not prevent a branch (leaves).
 func (f *branchFinder) find(ctx context.Context) error {
 	if f.req.JoinOnly || !f.exists || len(f.req.Answers) > 0 || len(f.toolAnswers()) > 0 {
 		return nil

@@ -32,7 +32,7 @@ var errTailed = errors.New("bridge: the turn under way is tailed")
 
 // underway is what a new message meets.
 type underway struct {
-	stop   []string         // Turns that no response tails: they are cancelled for it
+	stop   []string         // Turns that no response tails: they are cancelled for the new message
 	tailed bool             // a response tails one that is not being ended
 	asks   bool             // a Question is open that a person answers
 	left   []store.ToolCall // calls of clients' tools, if nothing else is open
@@ -123,8 +123,8 @@ func (e *busyCheck) turnTailed(ctx context.Context, turnID string, open []store.
 	return false, nil
 }
 
-// endOthers asks for the end of what no response tails: a message has come that the user wants answered instead. A Turn that
-// the message goes on from, since all that it asked is answered, ends well.
+// endOthers requests the end of every Turn that no response tails, because the user wants the new message answered instead. A
+// Turn whose questions are all answered, so that the message continues it, ends successfully.
 func (e *busyCheck) endOthers(ctx context.Context, answered bool) error {
 	for _, id := range e.under.stop {
 		c := store.Command{

@@ -61,8 +61,8 @@ func (c *calling) call(ctx context.Context, state json.RawMessage, runID string,
 	return call, fresh, err
 }
 
-// add gives the Agent the messages of the client that are no part of the thread: those of the newest POST of the Turn that
-// had any.
+// add gives the Agent the client's messages that are not part of the thread: those of the newest POST of the Turn that had
+// any.
 func (c *calling) add(call *Call, profile Profile) {
 	added := profile.Added
 	if len(added) == 0 {

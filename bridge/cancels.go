@@ -63,8 +63,8 @@ func (c *Cancels) request(ctx context.Context, turn store.Turn, by string) error
 	return err
 }
 
-// Left is called when the tail of a client has gone. Where its request had on_leave=cancel, or the Turn's Agent wants it, the
-// Turn is cancelled when no tail of the Session was open for the length of the grace.
+// Left is called when the tail of a client has closed. If its request had on_leave=cancel, or the Turn's Agent sets it, the
+// Turn is cancelled after no tail of the Session was open for the grace period.
 // One goroutine a Turn waits, however many tails leave.
 // A replica that stops does not hand the wait over: the Turn goes on without its client.
 func (c *Cancels) Left(session store.Session, turnID string, asked bool) {

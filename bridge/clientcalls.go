@@ -142,7 +142,7 @@ func (c *ClientCalls) active(ctx context.Context, who store.Principal, thread st
 	return session, turn, err
 }
 
-// activeIn is the Turn under way in a Session; the zero Turn where there is none.
+// activeIn returns the Turn under way in a Session, or the zero Turn.
 func (c *ClientCalls) activeIn(ctx context.Context, session store.Session) (store.Turn, error) {
 	turn, err := c.store.ActiveTurn(ctx, store.System(), session.ID)
 	if errors.Is(err, store.ErrNotFound) {
@@ -151,7 +151,7 @@ func (c *ClientCalls) activeIn(ctx context.Context, session store.Session) (stor
 	return turn, err
 }
 
-// under is the Turn under way in a user's thread of whichever Agent; the zero Turn where there is none.
+// under returns the Turn under way in a user's thread, of any Agent, or the zero Turn.
 func (c *ClientCalls) under(ctx context.Context, who store.Principal, thread string) (session store.Session, turn store.Turn, err error) {
 	session, err = c.store.SessionByExternalID(ctx, store.As(who), thread)
 	if errors.Is(err, store.ErrNotFound) {

@@ -10,23 +10,24 @@ import (
 	"aqueduct/store"
 )
 
-// A client's body may have messages in the names of others. The transcript kept here is the truth, so in a thread that
-// exists they are no part of it. Three kinds count all the same, and each is marked as the client's:
+// A client's body may contain messages in the names of others. The stored transcript is authoritative, so in an existing
+// thread they are not part of it. Three kinds are used nevertheless, each marked as the client's:
 //
-//   - In a new thread the whole history is kept (seedOf): greetings, imports, forks of another thread.
-//   - Messages of the system and of the developer are given to an Agent that speaks AG-UI, for the Turn that the body
-//     begins or answers. Such an Agent takes them from any client. Any other Agent is not given them: its operator writes
-//     its instructions.
-//   - A call that the client made itself, with its result (findPairs), is given to the Agent for that Turn.
+//   - A new thread keeps the whole history (seedOf): greetings, imports, forks of another thread.
+//   - An Agent that speaks AG-UI receives messages of the system and of the developer, for the Turn that the body begins or
+//     answers. Such an Agent accepts them from any client. Any other Agent does not receive them: its operator writes its
+//     instructions.
+//   - The Agent receives a call that the client made itself, with its result (findPairs), for that Turn.
 //
-// None of them is asked for a policy, answers a Question, or is a tool call of ours: those are rows, not messages.
+// No such message is checked against a policy, answers a Question, or is a tool call of ours: those are rows, not messages.
 
-// Clients know by ClientKey, in the metadata of a message, that a client wrote it in the name of another.
+// ClientKey is a member of a message's metadata. FromClient is its value if a client wrote the message in the name of
+// another.
 const (
 	ClientKey  = "aqueduct.from"
 	FromClient = "client"
 	// ownIDsKey is the member of metadata in which the log keeps an Agent's own ids; package aguiagent writes it. A client
-	// must not choose what an Agent takes for its own.
+	// must not choose the ids that an Agent treats as its own.
 	ownIDsKey = "aqueduct"
 )
 
@@ -36,7 +37,7 @@ func IsClients(metadata json.RawMessage) bool {
 	return json.Unmarshal(metadata, &members) == nil && string(members[ClientKey]) == `"`+FromClient+`"`
 }
 
-// ofClient is a message, or a part of one, marked as the client's.
+// ofClient marks a message, with its calls, as the client's.
 func ofClient(m agui.Message) agui.Message {
 	m.Metadata = markedMetadata(m.Metadata, true)
 	m.ToolCalls = slices.Clone(m.ToolCalls)
@@ -59,7 +60,7 @@ func markedMetadata(metadata json.RawMessage, mark bool) json.RawMessage {
 	return mustJSON(members)
 }
 
-// clientMessages sorts what a request has of such messages.
+// clientMessages sorts such messages of a request.
 type clientMessages struct {
 	*thread
 	agents *Directory
@@ -68,7 +69,7 @@ type clientMessages struct {
 // loadNew sorts the messages for a new thread.
 func (c clientMessages) loadNew() {
 	c.fresh = usersOf(c.req.Messages, nil)
-	if c.req.parent != nil { // a caller is believed what it tells the agent that it calls
+	if c.req.parent != nil { // the Agent that calls another is trusted with the messages it sends
 		c.seed, c.fresh = c.req.Messages, c.req.Messages
 		return
 	}
@@ -76,8 +77,8 @@ func (c clientMessages) loadNew() {
 	c.dropped = c.droppedOf(false)
 }
 
-// seedOf is the history that begins a new thread. Ids are unique in a thread: of two messages with one id the second gets
-// another, so that neither is lost.
+// seedOf returns the history that begins a new thread. Ids are unique in a thread: of two messages with one id the second
+// gets another, so that neither is lost.
 func seedOf(messages []agui.Message) (seed []agui.Message) {
 	taken := make(map[string]bool, len(messages))
 	for _, m := range messages {
@@ -97,7 +98,7 @@ func seedOf(messages []agui.Message) (seed []agui.Message) {
 	return seed
 }
 
-// promptOf is the part of a seed that is the prompt: what comes after the last message that the client wrote in the name
+// promptOf returns the part of a seed that is the prompt: the messages after the last one that the client wrote in the name
 // of another.
 func promptOf(begins []agui.Message) []agui.Message {
 	for i := range slices.Backward(begins) {
@@ -108,12 +109,12 @@ func promptOf(begins []agui.Message) []agui.Message {
 	return begins
 }
 
-// maxPairs bounds the calls of a client that are looked up while the Session is held; of more the newest count.
+// maxPairs bounds the calls of a client that are looked up while the Session is locked; of more, the newest count.
 const maxPairs = 64
 
-// findPairs finds the calls that the client made itself in a thread that exists: by a message of an assistant that is not
-// known, with the results of all its calls in the same body. While a Run is open nothing is one, because the messages of
-// that Run are not known either.
+// findPairs finds the calls that the client made itself in an existing thread. Such a call is in an unknown message of an
+// assistant, and the same body has the results of all calls of that message. While a Run is open it finds none, because the
+// messages of that Run are unknown as well.
 func (c clientMessages) findPairs(ctx context.Context) error {
 	results := make(map[string]bool)
 	var calls []string
@@ -148,7 +149,7 @@ func (c clientMessages) findPairs(ctx context.Context) error {
 	return nil
 }
 
-// addedMessage is a message of a client that is given to the Agent and is no part of the thread.
+// addedMessage is a client's message that is given to the Agent but is not part of the thread.
 type addedMessage struct {
 	Message agui.Message `json:"message"`
 	// After and Before are the ids of the messages of the thread before and after it; "" for none.
@@ -156,7 +157,7 @@ type addedMessage struct {
 	Before string `json:"before,omitempty"`
 }
 
-// added are the messages of the request that are given to the Agent for this Turn alone.
+// added returns the messages of the request that are given to the Agent for this Turn only.
 func (c clientMessages) added() (added []addedMessage) {
 	if c.req.parent != nil {
 		return nil
@@ -196,8 +197,8 @@ func isInstruction(m agui.Message) bool {
 	return m.Role == agui.RoleSystem || m.Role == agui.RoleDeveloper
 }
 
-// withAdded puts the messages of a client in their places in a transcript. Instructions that came before the whole
-// thread begin it, also where its beginning is cut off. A call that the transcript has is not there twice.
+// withAdded inserts a client's messages into a transcript. Instructions from before the whole thread come first, even if the
+// beginning of the thread is cut off. A call that the transcript already has is not inserted again.
 func withAdded(transcript []agui.Message, added []addedMessage, instructions bool) []agui.Message {
 	calls := make(map[string]bool)
 	for i := range transcript {
@@ -222,8 +223,8 @@ func withAdded(transcript []agui.Message, added []addedMessage, instructions boo
 	return agui.OrderResults(transcript)
 }
 
-// placeOf is the index for a message in a transcript: after the one that it followed and the put ones that were inserted
-// there, else before the one that it preceded, else the end.
+// placeOf returns the index for a message in a transcript: after the message that it followed and the put ones inserted
+// there. Otherwise it is before the message that it preceded, or at the end.
 func placeOf(transcript []agui.Message, a addedMessage, put int) int {
 	at := func(id string) int {
 		return slices.IndexFunc(transcript, func(m agui.Message) bool { return id != "" && m.ID == id })

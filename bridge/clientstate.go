@@ -30,14 +30,15 @@ type clientState struct {
 	Answer string `json:"answer,omitempty"`
 }
 
-// checkState refuses a state that could not be kept. A conversation in it is left out: the thread has that as messages.
+// checkState refuses a state that could not be kept. It removes a conversation from it, because the thread has that as
+// messages.
 func (req *ChatRequest) checkState() error {
 	req.State = agui.WithoutTranscript(req.State)
 	_, err := agui.NewStateDoc(req.State)
 	if errors.Is(err, agui.ErrStateTooLarge) {
 		message := "The state is larger than 256 KiB."
 		if keys := agui.TooLargeKeys(req.State); len(keys) > 0 {
-			message += " What is too large is under " + strings.Join(keys[:min(len(keys), namedKeys)], ", ") + "."
+			message += " These keys are too large: " + strings.Join(keys[:min(len(keys), namedKeys)], ", ") + "."
 		}
 		return fault.New(CodeStateTooLarge, message)
 	}

@@ -11,7 +11,8 @@ import (
 	"aqueduct/store"
 )
 
-// noneNamed is an answer by forwardedProps.command that is for none of the open Questions. It is the value of question_unknown.
+// noneNamed reports an answer by forwardedProps.command that matches none of the open Questions. It is the value of
+// question_unknown.
 type noneNamed struct {
 	ID   string   `json:"id"` // "": the answer has no id of ours
 	Open []string `json:"open"`
@@ -20,9 +21,9 @@ type noneNamed struct {
 // Error implements error.
 func (*noneNamed) Error() string { return "bridge: the command names no open question" }
 
-// questionOfCommand is the open Question that a client answers by forwardedProps.command.resume. It names none by our id: it is for
-// the only one, or for the one whose event command.interruptEvent is. An event that is another Question's answers none, since that
-// card was for something else.
+// questionOfCommand returns the open Question that a client answers by forwardedProps.command.resume. The command names none
+// by our id. It answers the only open Question, or the one whose event equals command.interruptEvent. An event of another
+// Question answers none, because that card was for something else.
 func (t *answerTaker) questionOfCommand(ctx context.Context, c approval.Command) (approval.Question, error) {
 	open, err := t.tx.OpenToolCalls(ctx, store.System(), t.session.ID)
 	if err != nil {
@@ -43,8 +44,8 @@ func (t *answerTaker) questionOfCommand(ctx context.Context, c approval.Command)
 			named = append(named, q)
 		}
 	}
-	// A client that names the event answers that question alone. Two presses on one card, or a card of an earlier turn that is still on
-	// the screen, would otherwise be the answer to whatever is open by then, a permission too.
+	// A client that names the event answers only that question. Otherwise two presses on one card, or a card of an earlier
+	// turn that is still on the screen, would answer any other open question, even a permission.
 	switch {
 	case len(named) == 1:
 		return named[0], nil
@@ -54,8 +55,8 @@ func (t *answerTaker) questionOfCommand(ctx context.Context, c approval.Command)
 	return approval.Question{}, unknown
 }
 
-// questionOfAgent is the open Question that the agent asked by CUSTOM on_interrupt under an id of its own. Its clients have that id from
-// the event, and no other: they answer by an entry of resume (CrewAI).
+// questionOfAgent returns the open Question that the agent asked by CUSTOM on_interrupt under its own id. Its clients know
+// only that id, from the event, and answer by an entry of resume (CrewAI).
 func (t *answerTaker) questionOfAgent(ctx context.Context, id string) (approval.Question, error) {
 	open, err := t.tx.OpenToolCalls(ctx, store.System(), t.session.ID)
 	if err != nil {
@@ -80,9 +81,9 @@ func (t *answerTaker) questionOfAgent(ctx context.Context, id string) (approval.
 	return named[0], nil
 }
 
-// isEventOf reports whether an event is the one that asked a Question: its value, or one with an id of it. It comes back as the
-// client has it, as text or as JSON, and masked as the client got it, so it is compared with the masked row. An agent that asks by
-// an outcome may have sent the event beside it, whose value is not kept: it has the Question's text.
+// isEventOf reports whether an event is the one that asked a Question: its value, or one with an id of it. The client returns
+// it as text or as JSON, and masked, so it is compared with the masked row. An agent that asks by an outcome may also have
+// sent the event, whose value is not kept: it has the Question's text.
 func isEventOf(event json.RawMessage, q approval.Question) bool {
 	value := approval.Unwrapped(event)
 	if len(value) == 0 {
@@ -96,7 +97,7 @@ func isEventOf(event json.RawMessage, q approval.Question) bool {
 		return text == q.Call.ID || text != "" && text == q.Approval.Title
 	}
 	var ids map[string]json.RawMessage
-	_ = json.Unmarshal(value, &ids) // what is no object has none
+	_ = json.Unmarshal(value, &ids) // a value that is not an object has none
 	_, asked, _ := strings.Cut(q.Call.UpstreamID, "/")
 	parts := append(strings.FieldsFunc(asked, func(r rune) bool { return r == '/' || r == ':' }), q.Call.ID)
 	for _, value := range ids {

@@ -16,8 +16,8 @@ type Controller interface {
 	// Control does one thing to a Session's agent and returns when it is done. Its error is
 	// a *fault.Error, or ctx's.
 	Control(ctx context.Context, sessionID string, c Control) error
-	// Ready reports whether Control could do its thing now: its error is what Control would fail with before it asks the
-	// agent. A person is asked about a change only when it can be made.
+	// Ready reports whether Control could act now. Its error is the one with which Control would fail before it calls the
+	// agent. A person is asked about a change only if the change is possible.
 	Ready(ctx context.Context, sessionID string, c Control) error
 	// Sandbox does one thing to the surroundings of a proxy's agents.
 	Sandbox(ctx context.Context, proxyID string, c SandboxControl) (SandboxResult, error)
@@ -139,8 +139,8 @@ type ProxyRegistry interface {
 	Proxies(ctx context.Context) ([]store.Proxy, error)
 	Instance(ctx context.Context, sessionID string) (store.SandboxInstance, error)
 	InstancesOf(ctx context.Context, proxyID string) ([]store.SandboxInstance, error)
-	// Enrol uses a bootstrap token and inserts the proxy it was issued for, in one transaction. It returns
-	// ErrTokenUsed, ErrTokenBound, ErrProxyKnown or ErrAgentTaken where it refuses.
+	// Enrol uses a bootstrap token and inserts the proxy it was issued for, in one transaction. It returns ErrTokenUsed,
+	// ErrTokenBound, ErrProxyKnown or ErrAgentTaken if it refuses.
 	Enrol(ctx context.Context, e Enrolment, now time.Time) error
 	// Audit writes an action on a proxy, or the refusal of one, into the audit log.
 	Audit(ctx context.Context, who store.Principal, action, proxyID string, details any) error
@@ -149,7 +149,7 @@ type ProxyRegistry interface {
 // Reasons why a proxy is not enrolled.
 var (
 	ErrTokenUsed = errors.New("bridge: the bootstrap token was used before")
-	// ErrTokenBound: the reusable token belongs to the proxy that used it first, which is another.
+	// ErrTokenBound reports that the reusable token is bound to another proxy, the first that used it.
 	ErrTokenBound = errors.New("bridge: the bootstrap token is another proxy's")
 	ErrProxyKnown = errors.New("bridge: a proxy of that id is known")
 	ErrAgentTaken = errors.New("bridge: an agent of that id is registered")
@@ -158,7 +158,7 @@ var (
 // Enrolment is the proxy that a bootstrap token was issued for.
 type Enrolment struct {
 	TokenID   string
-	Reusable  bool // the token is good again, for the proxy that used it first
+	Reusable  bool // the first proxy that used the token may use it again
 	Named     bool // the token names its proxy
 	ExpiresAt time.Time
 	ProxyID   string

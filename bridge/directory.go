@@ -175,8 +175,8 @@ func (d *Directory) agent(tenant, id string) Agent {
 	return e.agent
 }
 
-// serving is the Agent that serves a Session's Turns for an id: for those of a program the one that waits for its calls,
-// whichever Agent it is bound to. Nil where there is none.
+// serving returns the Agent that serves a Session's Turns for an id, or nil. For a program's Turns it is the Agent that waits
+// for its calls, whichever Agent the program is bound to.
 func (d *Directory) serving(s store.Session, id string) Agent {
 	if isProgram(s) {
 		return d.agent(s.Tenant, ClientAgent)
@@ -211,7 +211,7 @@ func (d *Directory) find(ctx context.Context, tenant, id string) (Agent, error) 
 
 // Leaving is an Agent that may want its Turns to end with their clients.
 type Leaving interface {
-	// CancelsOnLeave reports whether a Turn is cancelled when the last client that reads it has left.
+	// CancelsOnLeave reports whether a Turn is cancelled after the last client that reads it has left.
 	CancelsOnLeave() bool
 }
 
@@ -221,7 +221,7 @@ func (d *Directory) cancelsOnLeave(tenant, id string) bool {
 	return ok && a.CancelsOnLeave()
 }
 
-// anyCancelsOnLeave reports whether any Agent here wants it.
+// anyCancelsOnLeave reports whether any Agent here wants that.
 func (d *Directory) anyCancelsOnLeave() bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()

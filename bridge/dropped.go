@@ -11,8 +11,8 @@ import (
 // maxDroppedIDs bounds how many messages one warning names.
 const maxDroppedIDs = 100
 
-// droppedOf are the messages that a client put into its history by itself and that reach no Agent: of an assistant in a
-// thread that exists, and of a system or a developer where the Agent does not speak AG-UI.
+// droppedOf returns the messages that a client added to its history and that reach no Agent. They are an assistant's in an
+// existing thread, and the system's or the developer's if the Agent does not speak AG-UI.
 // While a Turn is under way an unknown message of an assistant may be what it is saying, which is kept when its Run ends.
 func (c clientMessages) droppedOf(underWay bool) []agui.Message {
 	var dropped []agui.Message

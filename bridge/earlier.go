@@ -6,11 +6,12 @@ import (
 	"aqueduct/agui"
 )
 
-// earlier makes messages and activities of earlier Runs known to the open one, which changes them. The transcript of a Run is
-// what its fold has: of a message that it does not know it would write the change alone, in the place of the whole.
+// earlier loads messages and activities of earlier Runs into the open Run, which changes them. A Run writes its transcript
+// from its fold. For a message that is not in the fold it would write only the change in place of the whole message.
 //
-// An agent goes on with its message after an interrupt, which ended the Run: it adds a call to it, or a snapshot has more calls
-// in it than were streamed. The row keeps its place and its Run, so a client that joins reads the message where it was.
+// After an interrupt, which ended the Run, an Agent continues its message: it adds a call to it, or a snapshot contains more
+// calls of it than were streamed. The row keeps its place and its Run, so a client that joins reads the message at its old
+// place.
 type earlier struct {
 	pasts             *transcripts
 	sessionID, turnID string
@@ -18,7 +19,7 @@ type earlier struct {
 	run               *run
 }
 
-// restore makes known what an event changes: an activity, the message that a call belongs to, or the one that is amended.
+// restore loads the item that an event changes: an activity, the message that a call belongs to, or an amended message.
 func (e earlier) restore(ctx context.Context, ev agui.Event) error {
 	switch is := ev.(type) {
 	case *agui.ToolCallStart:
@@ -31,8 +32,8 @@ func (e earlier) restore(ctx context.Context, ev agui.Event) error {
 	return e.activity(ctx, ev)
 }
 
-// message makes a message known. In a Turn's first Run only one of an earlier Turn can be meant, and these are in memory since
-// the Agent was called; so a message that begins costs no read there.
+// message loads a message. In a Turn's first Run it can only be a message of an earlier Turn. These are in memory since the
+// Agent was called, so a message that begins costs no read there.
 func (e earlier) message(ctx context.Context, id string) error {
 	r := e.run
 	if _, known := r.fold.Message(id); known || id == "" || r.row.ID == e.turnID && e.pasts.lacks(e.sessionID, id) {
@@ -53,7 +54,7 @@ func (e earlier) message(ctx context.Context, id string) error {
 	return nil
 }
 
-// activity makes the activity known that a delta changes.
+// activity loads the activity that a delta changes.
 func (e earlier) activity(ctx context.Context, ev agui.Event) error {
 	id, lacks := e.run.activities.lacks(ev)
 	if !lacks {

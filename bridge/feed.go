@@ -297,12 +297,12 @@ func (f *Feed) take(ctx context.Context, i Item) error {
 	return nil
 }
 
-// amended is called for the event before the end of a Run: as late as that, so that a Run has one such snapshot however often its
-// agent changes its mind, and so that a client which comes back in the middle of the Run gets it too.
+// amended runs for the event before the end of a Run. So a Run has one such snapshot however often its agent changes
+// messages, and a client that comes back in the middle of the Run gets it too.
 //
-// It gives the messages as they are now, in a snapshot that is not kept: what changed in a message that a client has, no
-// other event of AG-UI changes. The rows are in the commit that the event is in. A snapshot has all that a client may have, as
-// that of a join does, since clients drop what it leaves out.
+// It sends the current messages in a snapshot that is not kept: no other event of AG-UI changes a message that a client has.
+// The rows are in the same commit as the event. The snapshot has every message that a client may have, like that of a join,
+// because clients drop the messages that it omits.
 func (f *Feed) amended(ctx context.Context) error {
 	return retry.While(ctx, isAway, func() error {
 		history, older, err := f.from.transcript.newest(ctx, f.in, f.session.ID, until{run: f.at, output: true})

@@ -7,12 +7,12 @@ import (
 	"aqueduct/store"
 )
 
-// changesMessages reports whether an event is the one at the end of a Run in which messages changed after they were streamed.
+// changesMessages reports whether an event is the one at the end of a Run whose messages changed after they were streamed.
 func changesMessages(event []byte) bool {
 	return agui.TypeOf(event) == agui.TypeCustom && bytes.Contains(event, []byte(`"name":"`+messagesAmended+`"`))
 }
 
-// until is the Run at which a transcript ends; the zero value is no end.
+// until is the Run at which a transcript ends; the zero value means no end.
 type until struct {
 	run    string
 	output bool // with the output of the Run itself

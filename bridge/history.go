@@ -178,7 +178,7 @@ func (c *transcripts) put(t *transcript) {
 	}
 }
 
-// lacks reports whether the transcript of a Session is in memory and has no message of a name.
+// lacks reports whether a Session's transcript is in memory and does not contain the message of an external id.
 func (c *transcripts) lacks(sessionID, externalID string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

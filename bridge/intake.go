@@ -175,7 +175,7 @@ func (in *intake) take(ctx context.Context) (Reply, bool, error) {
 	case refuseBusy:
 		return Reply{Session: in.session}, false, fault.New(RefusedRunInProgress, "This thread is still answering. Cancel the run, or wait until it has ended.")
 	case refuseEmpty:
-		return Reply{}, false, fault.New(RefusedNothingToDo, "The body has neither a new message of a user with something in it, nor an answer, nor a thread to join.")
+		return Reply{}, false, fault.New(RefusedNothingToDo, "The body has no new user message with content, no answer, and no thread to join.")
 	default:
 		reply, err := in.replier().join(ctx)
 		return reply, false, err
@@ -183,7 +183,7 @@ func (in *intake) take(ctx context.Context) (Reply, bool, error) {
 }
 
 // load finds the Session, holds it, and sorts what the request brings.
-// Of a thread that exists, messages that claim to be another's than the user's are not kept; see begins.go.
+// In an existing thread, messages in the name of others are not kept; see clientmessages.go.
 func (in *intake) load(ctx context.Context) error {
 	if err := in.req.parent.lock(ctx, in.tx); err != nil { // before the child's, in this order everywhere
 		return err
@@ -309,19 +309,19 @@ func (in *intake) takeAnswers(ctx context.Context) (Reply, bool, error) {
 	return reply, true, nil
 }
 
-// noteStateMissed warns a client whose answer goes into a Run that is open already: its state is the base of none.
+// noteStateMissed warns a client whose answer goes into a Run that is already open: that Run does not use its state.
 func (in *intake) noteStateMissed() {
 	var p Profile
 	if json.Unmarshal(in.profile, &p) == nil && p.Client != nil && p.Client.State != nil {
 		in.note(stateNotApplied, notApplied{
-			Source: stateOfClient, Code: RefusedRunInProgress, Message: "A run was under way when the answer came, so the state that came with it was not taken.",
+			Source: stateOfClient, Code: RefusedRunInProgress, Message: "A run was under way when your answer arrived, so the state in it was not applied.",
 		})
 	}
 }
 
-// answerProfile is the profile of a Run that continues a Turn: with the messages and the forwardedProps that the Agent gets
-// with the answers. forwardedProps.command is an answer in the form of some frontends. Kept with the Run it would answer the Turn's next
-// Question as well.
+// answerProfile returns the profile of a Run that continues a Turn: with the messages and the forwardedProps that the Agent
+// gets with the answers. It drops forwardedProps.command, which is an answer in the form of some frontends. Kept with the Run
+// it would also answer the Turn's next Question.
 func (in *intake) answerProfile() []byte {
 	var p Profile
 	if json.Unmarshal(in.profile, &p) != nil {

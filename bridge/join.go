@@ -218,9 +218,8 @@ func restOutcome(open []approval.Question, dialect string) *agui.Outcome {
 	return &agui.Outcome{Type: agui.OutcomeSuccess}
 }
 
-// toldAgain are the CUSTOM on_interrupt of open Questions, for a client that was not there when the agent sent them: no snapshot
-// has them. A client of 1.0 gets the outcome beside them, which its library makes its own; one of before, such as CopilotKit's,
-// answers as it is asked.
+// toldAgain returns the CUSTOM on_interrupt of open Questions, for a client that missed them: no snapshot has them. A client
+// of 1.0 also gets the outcome, which its library adopts. An older client, such as CopilotKit's, answers the event.
 func toldAgain(open []approval.Question, dialect string, end *agui.RunFinished) (events []agui.Event) {
 	if dialect == DialectTDesign {
 		return nil

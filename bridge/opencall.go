@@ -12,30 +12,31 @@ import (
 	"aqueduct/store"
 )
 
-// An AG-UI or HTTP agent may end its Run with a call that has no result, of a tool that no client declared: a page of TDesign
-// shows a form for it and sends what the person fills in. Nothing waits for that, so it is no Question. An answer to such a call
-// is a tool message of the client, and begins the next Turn.
+// An AG-UI or HTTP agent may end its Run with a call that has no result, of a tool that no client declared. A page of TDesign
+// shows a form for it and sends the person's input. The Turn does not wait for such a call, so it is not a Question. An
+// answer to it is a tool message of the client, and begins the next Turn.
 //
-// A Question in its place would hold up the thread: many agents of HTTP never send the results of tools that they run
-// themselves, and their Turns would never be done. So it is the answer that tells the two kinds of calls apart.
+// A Question in its place would block the thread. Many HTTP agents never send the results of tools that they run themselves,
+// and their Turns would never end. So only the answer distinguishes the two kinds of calls.
 //
-// Two answers at once are taken one after the other, under the lock of the Session's row. The second one finds the first
-// either as the Turn under way, and joins it, or as a result in the transcript.
+// Two simultaneous answers are processed one after the other, under the lock of the Session's row. The second answer finds
+// the first either as the Turn under way, and joins it, or as a result in the transcript.
 
-// openCallLooks bounds the messages of a thread in which an open call is looked for. A call that is still to be answered is
-// among the newest: none is taken from before the newest message of a user.
+// openCallLooks bounds the messages of a thread that are searched for an open call. A call that can still be answered is
+// among the newest: it is not older than the newest user message.
 const openCallLooks = 256
 
-// AnsweredCall is a call that a request answered, and that was no Question.
+// AnsweredCall is a call that a request answered and that was not a Question.
 type AnsweredCall struct {
 	ID, Name string
-	TurnID   string // that the answer has begun, or in which the call was made
+	TurnID   string // the Turn that the answer began, or that made the call
 	Failed   bool
-	// Repeated is set where the call had its result before: the request changed nothing. Differs is set where that was another.
+	// Repeated is set if the call already had a result, so that the request changed nothing. Differs is set if that result
+	// was another.
 	Repeated, Differs bool
 }
 
-// openCalls finds the calls that an answer may be for.
+// openCalls finds the calls that an answer may belong to.
 type openCalls struct {
 	*thread
 	agents *Directory
@@ -45,15 +46,15 @@ type openCalls struct {
 	results map[string]agui.Message // by call
 	runID   string                  // the last Run, whose end left them
 	turnID  string                  // its Turn
-	agentID string                  // that called
+	agentID string                  // the agent that made them
 
 	taken    []agui.Message // the tool messages that answer
 	answered []AnsweredCall
 }
 
-// load reads the calls of the thread; none where its agent cannot be given a result. While the agent is at work only those that
-// have their result count, so that the second of two answers is not one to a call that does not exist. The calls of the Run
-// under way are not in the transcript yet, and most of them get their results from the agent.
+// load reads the calls of the thread. It reads none if the thread's agent cannot receive a result. While the agent is
+// running, only calls with a result count. So the second of two answers still finds its call. The calls of the Run under way
+// are not in the transcript yet, and most of them get their results from the agent.
 func (o *openCalls) load(ctx context.Context) error {
 	if o.read || !o.exists || o.req.JoinOnly || o.session.IsChild() {
 		return nil
@@ -91,7 +92,7 @@ func (o *openCalls) load(ctx context.Context) error {
 	return nil
 }
 
-// saidSince are the messages since the newest one of a user, the newest first.
+// saidSince returns the messages since the newest user message, the newest first.
 func saidSince(ctx context.Context, tx store.Tx, sessionID string) (said []agui.Message, err error) {
 	rows, err := tx.Messages(ctx, store.System(), sessionID, store.Page{Limit: openCallLooks})
 	for _, row := range slices.Backward(rows) {
@@ -107,10 +108,10 @@ func saidSince(ctx context.Context, tx store.Tx, sessionID string) (said []agui.
 	return said, err
 }
 
-// take takes an answer that is for no Question; false where it is for no open call either.
+// take applies an answer to a call that is not a Question. It reports false if no open call matches either.
 //
-// An answer without an id is for the only open call: pages of TDesign lose ids. One to a call that has a result changes
-// nothing. A client that repeats its history gets no note of that.
+// An answer without an id matches the only open call, because pages of TDesign lose ids. An answer to a call with a result
+// changes nothing. A client that repeats its history gets no note about that.
 func (o *openCalls) take(ctx context.Context, a approval.Answer) (bool, error) {
 	if err := o.load(ctx); err != nil {
 		return false, err
@@ -120,7 +121,7 @@ func (o *openCalls) take(ctx context.Context, a approval.Answer) (bool, error) {
 		return false, nil
 	}
 	if o.access != nil && !o.access.Write {
-		o.note("question_open", map[string]any{"id": call.ID, "code": approval.NotApprover, "message": "This thread is shared with you, but not to write in it."})
+		o.note("question_open", map[string]any{"id": call.ID, "code": approval.NotApprover, "message": "This thread is shared with you to read only."})
 		return true, nil
 	}
 	m := o.message(call.ID, a)
@@ -143,7 +144,7 @@ func (o *openCalls) take(ctx context.Context, a approval.Answer) (bool, error) {
 	return true, nil
 }
 
-// find is the newest call of an id; for "" the only one that has no result.
+// find returns the newest call of an id. For "" it returns the only call without a result.
 func (o *openCalls) find(id string) (call agui.ToolCall, found bool) {
 	for _, c := range o.calls {
 		_, has := o.results[c.ID]
@@ -159,8 +160,8 @@ func (o *openCalls) find(id string) (call agui.ToolCall, found bool) {
 	return call, found
 }
 
-// message is an answer as a tool message: the client's own, or one of ours whose id follows from the call, so that a second
-// request cannot add another.
+// message converts an answer to a tool message: the client's own, or one of ours whose id follows from the call, so that a
+// second request cannot add another.
 func (o *openCalls) message(callID string, a approval.Answer) agui.Message {
 	m := agui.Message{ID: "result:" + callID, Role: agui.RoleTool, Content: agui.Text(textOfPayload(a.Payload)), Error: a.Error}
 	if i := slices.IndexFunc(o.req.Messages, func(m agui.Message) bool { return m.ID == a.MessageID }); i >= 0 && a.MessageID != "" {
@@ -173,7 +174,7 @@ func (o *openCalls) message(callID string, a approval.Answer) agui.Message {
 	return m
 }
 
-// textOfPayload is an answer's payload as a tool's result is written: a text as it is, any other value as JSON.
+// textOfPayload returns an answer's payload in the form of a tool's result: a text unchanged, any other value as JSON.
 func textOfPayload(payload json.RawMessage) string {
 	var text string
 	if json.Unmarshal(payload, &text) == nil && len(payload) > 0 && payload[0] == '"' {
@@ -182,17 +183,18 @@ func textOfPayload(payload json.RawMessage) string {
 	return string(payload)
 }
 
-// begins reports whether an answer begins a Turn: the thread is at rest.
+// begins reports whether an answer begins a Turn, because the thread is idle.
 func (o *openCalls) begins() bool { return len(o.taken) > 0 && o.active == nil }
 
-// begin has the answers begin the Turn of the request, before the message that came with them, at the agent that made the calls.
+// begin makes the answers begin the Turn of the request, before the message that came with them, with the agent that made the
+// calls.
 func (o *openCalls) begin() {
 	o.fresh = append(o.taken, o.fresh...)
 	o.req.AgentID = cmp.Or(o.req.AgentID, o.agentID)
 }
 
-// keep puts the answers that begin no Turn, because a Question of the same Run is still open, into the transcript. The agent
-// finds them there when its Turn goes on.
+// keep writes answers that begin no Turn to the transcript, because a Question of the same Run is still open. The agent reads
+// them there when its Turn continues.
 func (o *openCalls) keep(ctx context.Context, runID string) error {
 	if runID == "" {
 		runID = o.runID

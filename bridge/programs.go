@@ -9,18 +9,18 @@ import (
 	"aqueduct/store"
 )
 
-// Program is a service account that is bound to an agent, and calls models and tools without a prompt. What it calls has a
-// Session and a Turn like the calls of any agent, so that it is judged, counted, asked for and recovered like them. The
-// Session belongs to the account's own user (store.ProgramUser), for whom there is no other credential, so it is on no
-// list. The Agent of MCP clients holds the Turn open while calls are made.
+// Program is a service account that is bound to an agent, and calls models and tools without a prompt. Its calls have a
+// Session and a Turn like those of any agent. So policies, budgets, questions and recovery apply to them. The Session belongs
+// to the account's own user (store.ProgramUser), who has no other credential, so it is in no list. The Agent of MCP clients
+// keeps the Turn open during calls.
 type Program struct {
-	Principal store.Principal // its user, without roles: it decides and answers nothing
+	Principal store.Principal // its user, without roles: it cannot decide or answer anything
 	KeyID     string          // of its credential
-	AgentID   string          // as which policies and budgets see it
+	AgentID   string          // the agent for policies and budgets
 }
 
-// TokenFor returns a session token with which a program's request is handled as that of an agent of its Session. It is
-// good for this process alone and is never sent.
+// TokenFor returns a session token for a program's request, which is then handled like an agent's request of its Session. The
+// token is valid in this process only and is never sent.
 func (c *ClientCalls) TokenFor(ctx context.Context, by Program) (string, error) {
 	if c.sessions.Draining().Begun() {
 		return "", ShuttingDown()
@@ -42,7 +42,7 @@ func (c *ClientCalls) TokenFor(ctx context.Context, by Program) (string, error) 
 			return "", err
 		}
 	}
-	return "", fault.New(RefusedRunInProgress, "The calls of before are ending. Try again.")
+	return "", fault.New(RefusedRunInProgress, "Earlier calls of this program are still ending. Try again.")
 }
 
 // isProgram reports whether a Session holds the calls of a service account. Its Turns have no upstream.

@@ -84,7 +84,7 @@ func (p *prompter) queueTurn(ctx context.Context, externalID string) (run store.
 	if agent != p.session.AgentID && p.cfg.Agents.agent(p.session.Tenant, agent) == nil || p.reserved(agent) {
 		return store.Run{}, unknownAgent()
 	}
-	if !isProgram(p.session) { // it is the agent, and not a user of it
+	if !isProgram(p.session) { // a program is the agent, not a user of it
 		if err := p.cfg.mayUse(p.req.Principal, agent); err != nil {
 			return store.Run{}, err
 		}
@@ -135,7 +135,7 @@ func (p *prompter) queueTurn(ctx context.Context, externalID string) (run store.
 	return run, nil
 }
 
-// sessionTitle is the beginning of what the thread is about: of the user's first message, else of the first text.
+// sessionTitle returns the beginning of the user's first message, otherwise of the first text.
 // The filter is applied before the text is cut: half of a secret would not be recognized.
 func sessionTitle(filter *redact.Filter, begins []agui.Message) string {
 	const most = 80

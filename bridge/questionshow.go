@@ -43,14 +43,14 @@ func choose(open []approval.Question, p Profile) (shown []approval.Question, out
 	return calls, pendingFor(calls)
 }
 
-// asAsked reports whether a Run that ends with these Questions has no outcome on the wire: the agent asked all of them by CUSTOM
-// on_interrupt, and its own run had none. The official client library refuses to send forwardedProps.command.resume while it holds
-// interrupts of an outcome. The metadata of RUN_FINISHED has the interrupts.
+// asAsked reports whether a Run that ends with these Questions has no outcome on the wire. That holds if the agent asked all
+// of them by CUSTOM on_interrupt, and its own run had none. The official client library refuses to send
+// forwardedProps.command.resume while it holds interrupts of an outcome. The metadata of RUN_FINISHED has the interrupts.
 func asAsked(asks []approval.Question, dialect string) bool {
 	return dialect != DialectTDesign && len(asks) > 0 && !slices.ContainsFunc(asks, func(q approval.Question) bool { return !q.OnInterrupt() })
 }
 
-// asAskedMetadata is the metadata of such a RUN_FINISHED.
+// asAskedMetadata returns the metadata of such a RUN_FINISHED.
 func asAskedMetadata(outcome *agui.Outcome) json.RawMessage {
 	var end struct {
 		Outcome struct {

@@ -85,7 +85,7 @@ type Profile struct {
 	Tools   []ToolBrief `json:"tools,omitempty"`
 	// Client is what the POST held of the state; of this Run alone.
 	Client *clientState `json:"client,omitempty"`
-	// Added and Props are for the Agent, from a POST that answers. Those of the POST that began the Turn are in its row.
+	// Added and Props are for the Agent, from a POST that answers. The row of the Turn has those of the POST that began it.
 	Added []addedMessage  `json:"added,omitempty"`
 	Props json.RawMessage `json:"props,omitempty"`
 	// Callback is of a Turn's first Run and holds for all of them.
@@ -143,7 +143,7 @@ type Reply struct {
 	Notes   []agui.Event
 
 	answering bool // the request answered something
-	// Answered are the calls that the request answered and that were no Questions.
+	// Answered lists the calls that the request answered and that were not Questions.
 	Answered []AnsweredCall
 	// Access is what the caller may do with the Session, where it is another user's; nil for its own.
 	Access *store.Access

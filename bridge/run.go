@@ -49,7 +49,7 @@ type run struct {
 	assistant string                       // id of the newest assistant message of this Run
 	text      *agui.TextMessageStart       // of the text message that is open; nil when none is
 	spoke     bool                         // a text delta was seen
-	amended   bool                         // clients show a message otherwise than it is
+	amended   bool                         // clients display an older form of a message
 	usage     []agui.TokenUsage
 }
 
@@ -287,7 +287,7 @@ func (r *run) transcript(now time.Time) []store.Move {
 			continue // its row was written when it was sent or appended
 		}
 		if m.Role == agui.RoleAssistant && m.Content.Absent && len(m.ToolCalls) == 0 && m.EncryptedValue == "" {
-			continue // its calls are another message's now
+			continue // its calls now belong to another message
 		}
 		if r.placed != nil {
 			sum := sha256.Sum256(m.AppendJSON(nil))

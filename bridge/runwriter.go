@@ -31,7 +31,7 @@ type runWriter struct {
 	runs     turnRuns
 
 	run     *run    // the open Run; nil when none is
-	earlier earlier // what earlier Runs have shown, for the open one
+	earlier earlier // items of earlier Runs, for the open Run
 	profile Profile // of the newest Run
 	// due are moves that are made with the next commit, whichever that is: they belong to events that wait in the Run.
 	due    []store.Move
@@ -129,8 +129,8 @@ func (w *runWriter) emitUpstream(ctx context.Context, ev agui.Event) error {
 	return w.speech.each(ev, w.run.emitUpstream)
 }
 
-// amend shows that a message has changed: one of this Run, or of an earlier Run of the Turn. Their transcripts are written;
-// the row keeps its place. A client that knows no message_changed gets all messages at the Run's end (Feed.amended).
+// amend shows a change of a message of this Run, or of an earlier Run of the Turn whose transcript is already written. The
+// row keeps its place. A client that does not know message_changed gets all messages at the Run's end (Feed.amended).
 func (w *runWriter) amend(ctx context.Context, a agui.Amendment) error {
 	if err := w.earlier.message(ctx, a.MessageID); err != nil {
 		return err
@@ -296,7 +296,7 @@ func (w *runWriter) closed(e ending) {
 		w.row.Status = e.turn
 	}
 	w.speech.continuations.remember(w.run.grammar.Unfinished())
-	w.run, w.earlier, w.quiet.asking = nil, earlier{}, false // a Turn that rests holds nothing of the Run
+	w.run, w.earlier, w.quiet.asking = nil, earlier{}, false // an idle Turn holds nothing of the Run
 	if f := w.cfg.Meter.RunEnded; f != nil {
 		f(string(e.runStatus()))
 	}

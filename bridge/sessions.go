@@ -190,7 +190,7 @@ func (s *Sessions) AgentCalls() *AgentCalls {
 	return &AgentCalls{sessions: s, store: s.cfg.Store, agents: s.agents}
 }
 
-// ClientCalls takes the calls of programs that were not prompted.
+// ClientCalls handles the calls of programs that were not prompted.
 func (s *Sessions) ClientCalls() *ClientCalls {
 	return &ClientCalls{sessions: s, store: s.cfg.Store, tools: s.cfg.Tools}
 }

@@ -28,7 +28,7 @@ func NewSessionToken(sessionID string) (token string, hash []byte) {
 	return token, runTokenHash(token)
 }
 
-// SessionOfToken is the Session that a session token names; false for a token of another kind.
+// SessionOfToken returns the Session that a session token names. It reports false for a token of another kind.
 func SessionOfToken(token string) (id string, ok bool) {
 	rest, ok := strings.CutPrefix(token, sessionTokenPrefix)
 	id, _, found := strings.Cut(rest, "_")
@@ -78,7 +78,7 @@ func (a *AgentRequests) sessionTurn(ctx context.Context, id, token string) (stor
 	return turn, orRunToken(err)
 }
 
-// lender makes tokens for requests that another credential than a token of the engine's own lets in.
+// lender makes tokens for requests that were authorized by another credential than a token of the engine's own.
 type lender struct{ key [sha256.Size]byte }
 
 func newLender() *lender {
@@ -87,7 +87,7 @@ func newLender() *lender {
 	return l
 }
 
-// lend returns the token of a Session; lent reports whether a token is one.
+// lend returns a token of a Session; lent reports whether a token was lent.
 func (a *AgentRequests) lend(sessionID string) string {
 	mac := hmac.New(sha256.New, a.lender.key[:])
 	mac.Write([]byte(sessionID))

@@ -69,8 +69,8 @@ func nextRun(last store.Run, externalID string, post *posted) store.Run {
 	return run
 }
 
-// mergeProfile lets an answer keep what was declared before and what it does not name itself: tools, and the
-// messages and forwardedProps for the Agent.
+// mergeProfile keeps earlier declarations that an answer does not repeat: tools, and the messages and forwardedProps for the
+// Agent.
 func mergeProfile(last, now []byte) []byte {
 	var before, after Profile
 	if json.Unmarshal(now, &after) != nil || json.Unmarshal(last, &before) != nil {

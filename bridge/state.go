@@ -29,12 +29,12 @@ type notApplied struct {
 	Source  string `json:"source"`
 	Code    string `json:"code"`
 	Message string `json:"message"`
-	// Keys of a client were not taken. Those of an agent are too large; nothing of its change was taken. None: the whole
-	// change was not.
+	// Keys lists the client's keys that were not applied, or the keys of an agent's change that were too large. Nothing of
+	// such a change was applied. No keys means that the whole change was refused.
 	Keys []string `json:"keys,omitempty"`
 }
 
-// namedKeys is how many keys a sentence names.
+// namedKeys bounds the keys that a sentence names.
 const namedKeys = 4
 
 func (n notApplied) event() agui.Event {
@@ -47,10 +47,10 @@ func (n notApplied) event() agui.Event {
 // end the whole stream for it.
 type runState struct {
 	doc     *agui.StateDoc
-	first   bool                // the Run is the thread's first: there is no earlier state that a reader could lack
+	first   bool                // the Run is the thread's first: readers cannot lack an earlier state
 	shown   bool                // a state event of this Run is out
-	refused bool                // the last change was not taken, and the whole state was shown since
-	warn    func(keys []string) // of a change that was too large, and of its keys; may be nil
+	refused bool                // the last change was refused, and the whole state has been sent since
+	warn    func(keys []string) // called with the keys of a change that was too large; may be nil
 	changes stateChanges        // of this Run
 }
 
@@ -79,8 +79,8 @@ func (s *runState) on(ev agui.Event) (out []agui.Event) {
 			keys, _ := agui.PatchedKeys(e.Delta)
 			return append(out, s.refuse(err, keys)...)
 		}
-		// A snapshot of its own before the first would show nothing. A patch may make the state null; readers get {}, as for a
-		// snapshot that is null.
+		// A snapshot of its own before the first would show nothing. A patch may make the state null; readers get {}, as for
+		// a snapshot that is null.
 		if first || whole && isEmptyObject(s.doc.JSON()) {
 			ev = &agui.StateSnapshot{Sub: e.Sub, Snapshot: s.json()}
 		}
@@ -164,7 +164,7 @@ func (s *runState) refuse(cause error, keys []string) []agui.Event {
 	if errors.Is(cause, agui.ErrStateTooLarge) {
 		warning.Code, warning.Message = CodeStateTooLarge, "The agent's state is too large to keep."
 		if warning.Keys = keys[:min(len(keys), maxChangedKeys)]; len(keys) > 0 {
-			warning.Message = "The agent's state would be larger than 256 KiB with what it put under " + strings.Join(keys[:min(len(keys), namedKeys)], ", ") + "."
+			warning.Message = "The agent's change would make the state larger than 256 KiB. These keys are too large: " + strings.Join(keys[:min(len(keys), namedKeys)], ", ") + "."
 		}
 		if s.warn != nil {
 			s.warn(warning.Keys)

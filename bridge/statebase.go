@@ -79,7 +79,7 @@ func (b stateBase) merge(ctx context.Context, theirs *agui.StateDoc) ([]agui.Eve
 	}.event()}, nil
 }
 
-// changed are the keys that the client changed.
+// changed returns the keys that the client changed.
 func (b stateBase) changed(ctx context.Context, theirs *agui.StateDoc) (changed []string, err error) {
 	seen, err := b.seen(ctx)
 	if err != nil {

@@ -85,14 +85,14 @@ func (th *thread) find(ctx context.Context) error {
 	return err
 }
 
-// agentID is the Agent that the request is for, where no branch names another.
+// agentID returns the Agent of the request, if no branch names another.
 func (th *thread) agentID(agents *Directory) string {
 	return cmp.Or(th.req.AgentID, th.session.AgentID, agents.Default(th.req.Principal.Tenant))
 }
 
-// toolAnswers are the tool messages a client added: answers to calls it was left with.
-// A message with the id of one that is known is no answer: clients send the whole history with each request. Neither is
-// the result of a call that the client made itself.
+// toolAnswers returns the tool messages that a client added, as answers to its calls. A known message id does not count,
+// because clients send the whole history with each request. The result of a call that the client made itself does not count
+// either.
 func (th *thread) toolAnswers() []approval.Answer {
 	var answers []approval.Answer
 	for _, m := range th.req.Messages {
@@ -137,8 +137,8 @@ func (th *thread) posted(ctx context.Context, who store.Scope) (string, error) {
 	return "", err
 }
 
-// sessionOf finds a thread of the caller's by a call that it left open, among those that were used last. It is for an answer
-// that names no thread.
+// sessionOf finds the caller's thread with an open call, among the threads that were used last. It is for an answer that
+// names no thread.
 func (th *thread) sessionOf(ctx context.Context, callID string) (string, error) {
 	sessions, err := th.tx.Sessions(ctx, store.As(th.req.Principal), store.Page{Limit: postedLooks})
 	for _, s := range sessions {

@@ -31,13 +31,13 @@ type Threads struct {
 	logger  *slog.Logger
 }
 
-// ThreadChange is what a user changes of a thread; nil leaves a member as it is.
+// ThreadChange lists a user's changes of a thread; nil leaves a member unchanged.
 type ThreadChange struct {
 	Title    *string
 	Archived *bool
 }
 
-// Change gives a thread the title that its user chose, and puts it away or takes it out again.
+// Change sets the title that the user chose, and archives the thread or restores it.
 // The title is masked and made plain like one that the server made up: it is shown in lists, in logs of pages and in
 // notifications.
 func (t *Threads) Change(ctx context.Context, who store.Principal, threadID string, to ThreadChange) error {
@@ -65,7 +65,7 @@ func (t *Threads) Change(ctx context.Context, who store.Principal, threadID stri
 	return err
 }
 
-// Search lists the threads that have the words of the query; see store.SearchReader.
+// Search lists the threads that contain the words of the query; see store.SearchReader.
 func (t *Threads) Search(ctx context.Context, in store.Scope, query store.SearchQuery) (found []store.Session, next string, err error) {
 	return t.index.Threads(ctx, in, query)
 }

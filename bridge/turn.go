@@ -25,7 +25,7 @@ type turnInput struct {
 	Task        bool            `json:"task,omitempty"`        // its id is from before it was begun (TaskStart)
 	ParentSpan  string          `json:"parent_span,omitempty"` // that the Turn's span is a child of
 	Acts        bool            `json:"acts,omitempty"`        // no message began it
-	Added       []addedMessage  `json:"added,omitempty"`       // messages of the client for this Turn alone
+	Added       []addedMessage  `json:"added,omitempty"`       // the client's messages for this Turn only
 }
 
 // turn drives one Turn: it takes what its upstream sends, and what others wrote for it, and has its parts act. Only the

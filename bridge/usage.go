@@ -41,7 +41,7 @@ func (c *children) addUnder(ctx context.Context, own []agui.TokenUsage, turnID s
 // MostUsage bounds the counts of one Turn, of which each is of another model, or of another call where an Agent counts so.
 const MostUsage = 1000
 
-// addUsage adds token counts to others, by provider, model and who counted. The Agent's own list is not changed.
+// addUsage adds token counts to others, by provider, model and source. It does not change the Agent's own list.
 func addUsage(own, more []agui.TokenUsage) []agui.TokenUsage {
 	type counted struct{ provider, model, by string }
 	own = slices.Clone(own)
@@ -102,16 +102,16 @@ func usageJSON(usage []agui.TokenUsage) json.RawMessage {
 	return append(raw, ']')
 }
 
-// usageOf is what a Turn used, in AG-UI's form: what its Agent reports, and what its calls of models used that passed the
-// model proxy. Where there is both, both stand, each with who counted: the Agent may have called models past this server,
-// and it may report less than it used. They are not added up, for the same tokens may be in both.
+// usageOf returns a Turn's usage in AG-UI's form: the Agent's own report, and the model proxy's counts of its calls. If there
+// are both, it returns both, each with its source. The Agent may have called models past this server, and it may report less
+// than it used. They are not added, because the same tokens may be in both.
 //
 // The rows are added up when the Turn ends, and not counted in memory: the calls of one Turn may come to several replicas,
 // and a restart in the middle of a Turn would lose a counter. A call that is still open then is not in the sum.
 func usageOf(ctx context.Context, cfg *Config, turnID string, own []agui.TokenUsage) []agui.TokenUsage {
 	own = slices.Clone(own)
 	for i := range own {
-		own[i].CountedBy = "" // it is not the Agent's to state
+		own[i].CountedBy = "" // the Agent must not set it
 	}
 	if !cfg.Models {
 		return own
@@ -140,7 +140,7 @@ func usageOf(ctx context.Context, cfg *Config, turnID string, own []agui.TokenUs
 	return append(own, counted...)
 }
 
-// countedBy is usage as an event has it, and the event's metadata with who counted each element.
+// countedBy returns usage in the form of an event, and the event's metadata with the source of each element.
 func countedBy(usage []agui.TokenUsage, metadata json.RawMessage) ([]agui.TokenUsage, json.RawMessage) {
 	if !slices.ContainsFunc(usage, func(u agui.TokenUsage) bool { return u.CountedBy != "" }) {
 		return usage, metadata

@@ -12,7 +12,7 @@ type verdict int
 
 const (
 	takeJoin    verdict = iota // nothing new, or only what is settled already
-	takeAnswer                 // names an open Question, or beside one an open call; no message goes on
+	takeAnswer                 // answers an open Question, perhaps also an open call; no message follows
 	takePrompt                 // a new message, and no response tails what is under way, or it may queue; a Turn without a message
 	refuseBusy                 // a new message while a Turn runs that a response tails
 	refuseEmpty                // nothing usable
@@ -35,10 +35,10 @@ func (in *intake) empty() bool {
 
 func hasContent(m agui.Message) bool { return !m.Content.Blank() || len(m.ToolCalls) > 0 }
 
-// goesOn reports whether a body that answers calls of clients' tools and brings a new message is one call of the Agent, as it is
-// at the Agent's own endpoint: the message begins a Turn, whose history has the results. Middlewares send such bodies (MCP
-// Apps, A2UI), with the results that they made themselves. An Agent that still reads the answers is not interrupted, and one
-// that keeps its own conversation is given them first.
+// goesOn reports whether a body that answers calls of clients' tools and brings a new message is one call of the Agent. It is
+// one call at the Agent's own endpoint too: the message begins a Turn, whose history has the results. Middlewares send such
+// bodies (MCP Apps, A2UI), with results that they made themselves. An Agent that is still reading answers is not interrupted.
+// An Agent that keeps its own conversation receives them first.
 func (in *intake) goesOn() bool {
 	if !slices.ContainsFunc(in.fresh, hasContent) || in.branches.branch != nil || len(in.meets.under.left) == 0 || in.meets.under.tailed {
 		return false

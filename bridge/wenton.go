@@ -11,11 +11,11 @@ import (
 	"aqueduct/store"
 )
 
-// This file has the effect of a person's next message on open Questions. A page's tool without an answer must not lock the thread, and
-// neither must a question that a page cannot show.
+// This file handles the effect of a person's next message on open Questions. Neither a page's tool without an answer nor a
+// question that a page cannot show may lock the thread.
 
-// leaves reports whether the open calls are all of clients' tools: the next message then goes on without them. With none open the
-// Turn is about to go on with answers that it got.
+// leaves reports whether all open calls are of clients' tools, so that the next message continues without them. If none is
+// open, the Turn is about to continue with answers that it got.
 func leaves(open []store.ToolCall) bool {
 	for _, call := range open {
 		if call.Status != store.ToolWaitingClient {
@@ -25,13 +25,13 @@ func leaves(open []store.ToolCall) bool {
 	return len(open) > 0
 }
 
-// goOn settles the calls of clients' tools that a new message leaves behind, in the transaction that takes the message. A result
-// that comes later is one too many.
+// goOn settles the calls of clients' tools that a new message leaves unanswered, in the transaction that takes the message. A
+// later result is refused.
 //
-// The settlement, the message and the command that ends the Turn are one commit. The owner of the Session reads commands before
-// settlements, so it ends the Turn and does not call the agent again with results that no page gave.
+// The settlement, the message and the command that ends the Turn are one commit. The owner of the Session reads commands
+// before settlements. So it ends the Turn and does not call the agent again with results that no page gave.
 //
-// What the request itself answers gets that answer (intake.goesOn). over reports that this was all.
+// A call that the request itself answers gets that answer (intake.goesOn). over reports that no other call was settled.
 func (t *answerTaker) goOn(ctx context.Context, left []store.ToolCall) (over bool, err error) {
 	if err := t.settleGiven(ctx); err != nil {
 		return false, err
@@ -61,8 +61,8 @@ func (t *answerTaker) goOn(ctx context.Context, left []store.ToolCall) (over boo
 	return len(left) > 0 && len(t.settled) == len(answered), nil
 }
 
-// takeWords makes the message of a TDesign page the answer to the one open question, where that takes any text and the page did not
-// declare a component for it: such a page cannot show the card.
+// takeWords makes the message of a TDesign page the answer to the only open question. The question must accept any text, and
+// the page must not declare a component for it: such a page cannot show the card.
 func (t *answerTaker) takeWords(ctx context.Context) error {
 	if t.req.Dialect != DialectTDesign || t.any || len(t.fresh) != 1 || t.active == nil || !t.active.Status.Paused() || len(t.fresh[0].Content.Parts) > 0 {
 		return nil
@@ -81,7 +81,7 @@ func (t *answerTaker) takeWords(ctx context.Context) error {
 	return nil
 }
 
-// takesText reports whether any text answers a question: it has no schema, or one of a text.
+// takesText reports whether any text answers a question: it has no schema, or the schema of a text.
 func takesText(schema json.RawMessage) bool {
 	var is struct {
 		Type string            `json:"type"`
@@ -90,14 +90,15 @@ func takesText(schema json.RawMessage) bool {
 	return len(schema) == 0 || json.Unmarshal(schema, &is) == nil && is.Type == "string" && is.Enum == nil
 }
 
-// tookWords adds the sentence that reports it to the page's own response.
+// tookWords adds a sentence that reports this to the page's own response.
 func (t *answerTaker) tookWords() {
 	if settled := t.settled; t.words && len(settled) == 1 {
 		t.notes = append(t.notes, textMessage(fmt.Sprintf("Your message is the answer to “%s”.", settled[0].Question.Approval.Title))...)
 	}
 }
 
-// notTaken is the note about a message that meets an open question. It names the way out: an input may have no end of its own.
+// notTaken returns the note about a message that arrives while a question is open. It names the way out, because an input may
+// have no expiry.
 func notTaken(active *store.Turn, fresh []agui.Message) any {
 	stop := "/api/runs/" + active.ID + "/cancel"
 	return map[string]any{

@@ -36,13 +36,13 @@ type Call struct {
 // Own is what a tool was registered with. It decides where no rule and no tools section of
 // the file does; Grants answer what it asks, on its Terms, and never lift its block.
 type Own struct {
-	Verdict Action `json:"verdict,omitempty"` // "": what the Risk means; the Terms count where that asks
+	Verdict Action `json:"verdict,omitempty"` // "": the Risk decides; the Terms apply if that asks
 	Reason  string `json:"reason,omitempty"`
 	Terms
 }
 
-// Check reports what is wrong with what a tool of this Risk was registered with. A tool of low risk without a verdict asks
-// no person, so approvers and four_eyes that it states would guard nothing.
+// Check returns an error if the terms with which a tool of this Risk was registered conflict. A tool of low risk without a
+// verdict asks no person, so its approvers and four_eyes would have no effect.
 func (o Own) Check(risk Risk) error {
 	switch {
 	case o.Verdict != "":

@@ -96,7 +96,7 @@ func (p *Policy) byRisk(q *question) Verdict {
 	return c.onOwnTerms(Verdict{Action: Ask, Rule: "default", Risk: Medium, Reason: "No rule decides it."})
 }
 
-// onOwnTerms gives a verdict by risk the Terms and the reason that the tool was registered with, where it asks.
+// onOwnTerms adds the tool's registered Terms and reason to a verdict by risk that asks.
 func (c *Call) onOwnTerms(v Verdict) Verdict {
 	if v.Action != Ask {
 		return v

@@ -13,8 +13,8 @@ type Terms struct {
 	TTL       time.Duration `yaml:"ttl" json:"ttl,omitempty"` // 0: the default
 	Approvers Approvers     `yaml:"approvers" json:"approvers,omitempty"`
 	FourEyes  bool          `yaml:"four_eyes" json:"four_eyes,omitempty"` // who prompted may not approve
-	// MayEdit lets an approver change the arguments. Nil, where a rule does not name it, leaves that to the agent: one that runs
-	// the call itself may offer it, and no other call may be changed.
+	// MayEdit lets an approver change the arguments. If a rule does not name it, it is nil: an agent that runs the call
+	// itself may offer changes, and any other call must not be changed.
 	MayEdit *bool       `yaml:"may_edit" json:"may_edit,omitempty"`
 	Always  AlwaysLimit `yaml:"always" json:"always,omitempty"` // how wide a standing answer may be given by a button; with none no grant counts
 	// GrantTTL caps how long a standing answer counts after it was given; 0: as long as it holds.
@@ -68,10 +68,10 @@ func (a Approvers) check() error {
 	return nil
 }
 
-// AllowsEdit reports whether the Terms let the arguments be changed.
+// AllowsEdit reports whether the Terms allow changes of the arguments.
 func (t Terms) AllowsEdit() bool { return t.MayEdit != nil && *t.MayEdit }
 
-// ForbidsEdit reports whether the Terms keep the arguments from being changed, whatever the agent offers.
+// ForbidsEdit reports whether the Terms forbid changes of the arguments, whatever the agent offers.
 func (t Terms) ForbidsEdit() bool { return t.MayEdit != nil && !*t.MayEdit }
 
 // given reports whether any member is set, which has a meaning for the verdict Ask only.

@@ -139,9 +139,9 @@ func (h *chat) stream(c echo.Context, a *chatInput) error {
 	header := c.Response().Header()
 	setID(header, headerThread, reply.Session.ExternalID)
 	setID(header, headerRun, cmp.Or(reply.Run.ExternalID, reply.RunID))
-	// on_leave=cancel is for pages without a reconnect: their Run ends with the client that started it. It is a setting of
-	// agents too. A client that was cut because it read too slowly counts as gone as well; one that was cut by a shutdown
-	// does not, since it will come back.
+	// on_leave=cancel is for pages without a reconnect: their Run ends with the client that started it. It is also a setting
+	// of agents. A client that was disconnected because it read too slowly counts as gone. A client that was disconnected by
+	// a shutdown does not, because it will come back.
 	d := dialectFor(a.req.Dialect, reply.Session.State, reply.CallNames)
 	if reply.Sent > 0 {
 		d = &continued{Dialect: d, after: reply.Sent}

@@ -233,8 +233,8 @@ func optionOf(result json.RawMessage) string {
 	return cmp.Or(body.OptionID, body.OptionID2, body.Choice, body.Outcome.OptionID)
 }
 
-// acts reports whether the body may be a button of a page, whose call the client made itself and put last into its history
-// with its result. Of the body alone this is no more than a guess; it decides as what the request is counted.
+// acts reports whether the body may be a button of a page. The client made the button's call itself and put it last into its
+// history, with its result. From the body alone this is a guess; it only decides how the request is counted.
 func (a *chatInput) acts() bool {
 	return len(a.req.Answers) == 0 && len(a.req.Props) > len(`{}`) && endsWithToolMessage(a.req.Messages)
 }

@@ -6,8 +6,9 @@ import (
 	"aqueduct/bridge/approval"
 )
 
-// commandOf is the answer in forwardedProps.command, as clients of LangGraph's adapters send it, CopilotKit's among them: resume is
-// the answer, any JSON, and interruptEvent the value of the CUSTOM on_interrupt that it answers. Nil for props without an answer.
+// commandOf returns the answer in forwardedProps.command, as clients of LangGraph's adapters, such as CopilotKit's, send it.
+// resume is the answer, any JSON; interruptEvent is the value of the CUSTOM on_interrupt that it answers. commandOf returns
+// nil for props without an answer.
 func commandOf(props json.RawMessage) *approval.Answer {
 	var forwarded struct {
 		Command map[string]json.RawMessage `json:"command"`

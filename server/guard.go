@@ -90,7 +90,7 @@ func (g *guard) check(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		// Programs send no Origin and pass; browsers send one with every request that another site may have made.
 		if origin := r.Header.Get("Origin"); origin != "" && !sameOrigin(r) && !g.allowed(h, origin, r.Host) {
-			if twinPage(r) { // it may read why, and nothing else
+			if twinPage(r) { // it may read only the reason
 				letRead(h, origin)
 				if r.Method == http.MethodOptions {
 					return preflight(c)

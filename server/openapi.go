@@ -34,12 +34,12 @@ func (openAPI) Mount(to *route.Routes) {
 	})
 }
 
-// pathParam is how openapi.json writes a parameter of a path.
+// pathParam matches a path parameter in openapi.json.
 var pathParam = regexp.MustCompile(`{(\w+)}`)
 
-// listQueries are the query parameters of the routes that answer GET with JSON, as openapi.json has them: the description
-// decides, so a parameter that it lacks does not work. Streams alone take any, because clients of EventSource add their own,
-// and so do routes with x-any-query, whose clients are made for another server's API.
+// listQueries returns the query parameters of the routes that answer GET with JSON, from openapi.json. The description
+// decides, so a parameter that it lacks does not work. Routes that only stream accept any, because clients of EventSource add
+// their own. So do routes with x-any-query, whose clients are made for another server's API.
 func listQueries() (route.Queries, error) {
 	var doc struct {
 		Paths map[string]struct {

@@ -1,6 +1,6 @@
-// Service accounts that are bound to an agent: their API key opens the routes by which agents call models, tools and the
-// context store, and no other. A framework that makes its client once can hold such a key, where a run token ends with its
-// run.
+// This file handles service accounts that are bound to an agent. Their API key opens the routes by which agents call models,
+// tools and the context store, and no other route. A framework that creates its client once can use such a key; a run token
+// ends with its run.
 
 package server
 
@@ -15,16 +15,16 @@ import (
 	"aqueduct/server/decode"
 )
 
-// programs exchanges the key of such a request for a token of the engine's own, so that the handlers behind it see an agent
-// like any other.
+// programs exchanges the key of such a request for a token of the engine's own, so that the handlers after it see an ordinary
+// agent.
 type programs struct {
 	auth     *auth.Auth
 	sessions *bridge.Sessions
 	in       *decode.Decoder
 }
 
-// exchange is route.New's: it wraps a handler of a route that is for agents. The request ends when the key is revoked or
-// expires, a stream too.
+// exchange is the exchange argument of route.New: it wraps a handler of a route for agents. The request, also a stream, ends
+// when the key is revoked or expires.
 func (p *programs) exchange(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		caller, ok, err := p.auth.Registry().Program(c.Request())
@@ -55,7 +55,7 @@ func (p *programs) exchange(next echo.HandlerFunc) echo.HandlerFunc {
 		r.Header.Set("Authorization", "Bearer "+token)
 		c.SetRequest(r)
 		err = next(c)
-		// The handler takes the end of the context for a client that has left, and answers nothing.
+		// The handler treats the end of the context as a client that has left, and sends no answer.
 		c.SetRequest(given)
 		if ended := context.Cause(ctx); errors.Is(ended, auth.ErrBadCredential) && !c.Response().Committed {
 			return ended

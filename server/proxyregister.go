@@ -36,15 +36,15 @@ const (
 // this often tries used tokens, or is misconfigured and would fill the audit.
 var registerFailures = limit.Rate{PerSecond: 0.1, Burst: 10}
 
-// registerAgain is how often one reusable bootstrap token may be used: each use is a row and an entry of the audit, and a
-// proxy that a supervisor starts again and again has a minute to spare.
+// registerAgain bounds the uses of one reusable bootstrap token, because each use is a row and an entry of the audit. A proxy
+// that a supervisor restarts repeatedly can wait a minute.
 var registerAgain = limit.Rate{PerSecond: 1.0 / 60, Burst: 20}
 
 // ProxyAccess is how acp-proxies get their tokens. Its functions are called by requests, several at once.
 type ProxyAccess struct {
 	// Keys sign and check them. They are asked for when a proxy comes: a server without proxies needs no key.
 	Keys func() (*auth.Keys, error)
-	// Admit refuses a proxy's own token, or a reusable bootstrap token, that was revoked, and keeps one that is new; nil
+	// Admit refuses a proxy's own token, or a reusable bootstrap token, that was revoked. It keeps a new one. A nil Admit
 	// refuses none.
 	Admit func(context.Context, store.Credential) error
 	// Made keeps a token that a proxy got here, by the one it was got with, whose revocation ends both; nil keeps none. Without it a
@@ -56,10 +56,9 @@ type ProxyAccess struct {
 	Now func() time.Time
 }
 
-// proxyRegister is POST /api/admin/acp-proxy/register: a proxy gets its token by a bootstrap token that is for it alone
-// and works once, or at each of its starts, or by the token it has. Shapes and codes are those of the proxies that
-// exist, so refusals are no problems here. The brakes are this replica's own and have their locks; everything else never
-// changes.
+// proxyRegister handles POST /api/admin/acp-proxy/register. A proxy gets its token by a bootstrap token for it alone, which
+// works once or at each of its starts, or by the token that it has. Shapes and codes are those of existing proxies, so
+// refusals are not problems here. The brakes belong to this replica and have their locks; the other fields never change.
 type proxyRegister struct {
 	access ProxyAccess
 	known  bridge.ProxyRegistry
@@ -102,15 +101,15 @@ type registered struct {
 	Error   *registerError `json:"error,omitempty"`
 }
 
-// registerData is what a proxy gets: its token, and how long that is good.
+// registerData is a proxy's token, and the time at which it expires.
 type registerData struct {
 	Token     string    `json:"token"`
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
 // registerError is a refusal in the proxies' form. It is an error, so that the functions below return it; status is
-// the HTTP status that goes with it. Reason is for the operator, in the log and the audit: a caller without a good
-// token does not learn what is wrong with it.
+// the HTTP status that goes with it. Reason is for the operator, in the log and the audit: a caller without a valid token
+// does not receive it.
 type registerError struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
@@ -127,8 +126,8 @@ func refusedRegister(status int, code, message string) error {
 	return &registerError{Code: code, Message: message, status: status, reason: message}
 }
 
-// applicant is who asks for a token, as far as that is known: by a credential that this server has signed, or, where that
-// names no proxy, by the body.
+// applicant identifies the caller who asks for a token, as far as it is known: by a credential that this server has signed
+// or, if that names no proxy, by the body.
 type applicant struct {
 	proxyID string
 	tokenID string // of a bootstrap token
@@ -158,9 +157,9 @@ func (h *proxyRegister) register(c echo.Context) error {
 	return c.JSON(http.StatusOK, registered{Success: true, Data: &registerData{got.token, got.until}})
 }
 
-// refuse answers, logs and audits a failure. After too many from one address the answer is 429, without a line or an
-// entry. Good tokens from there still pass, because an office or a reverse proxy is one address. The brake counts
-// failures alone, so a fleet that renews its tokens from one address never meets it.
+// refuse answers, logs and audits a failure. After too many failures from one address the answer is 429, without a line or an
+// entry. Valid tokens from there still pass, because an office or a reverse proxy is one address. The brake counts only
+// failures, so a fleet that renews its tokens from one address never triggers it.
 func (h *proxyRegister) refuse(c echo.Context, who applicant, refusal *registerError) error {
 	// The peer's own address: a header that names another is the caller's choice.
 	if wait, ok := h.failed.Take(limit.Address(c.Request().RemoteAddr)); !ok {
@@ -224,23 +223,23 @@ func (h *proxyRegister) admit(c echo.Context, credential store.Credential) error
 	return h.access.Admit(c.Request().Context(), credential)
 }
 
-// unauthorizedProxy refuses a credential. The answer is the same for a bad, a used, a revoked and an expired token; the
-// reason is logged. An error that is not about a credential stays.
+// unauthorizedProxy refuses a credential. The answer is the same for an invalid, a used, a revoked and an expired token; the
+// log has the reason. It returns an error that is not about a credential unchanged.
 func unauthorizedProxy(why error) error {
 	if !errors.Is(why, auth.ErrBadCredential) && !errors.Is(why, auth.ErrNoCredential) && !errors.Is(why, bridge.ErrTokenUsed) && !errors.Is(why, bridge.ErrTokenBound) {
 		return why
 	}
 	return &registerError{
 		Code: "UNAUTHORIZED", status: http.StatusUnauthorized, reason: why.Error(),
-		Message: "The bootstrap token, or the proxy's own, is not good here: another server made it, it has ended or was revoked, it is another proxy's, " +
+		Message: "The bootstrap token, or the proxy's own, is not valid here: another server made it, it has expired or was revoked, it is another proxy's, " +
 			"or it was used before. The server's log says which. For a proxy that registers at each start: aqueduct token bootstrap --reusable",
 	}
 }
 
 // body reads which proxy it is, and refuses another than the credential names. A body that cannot be read is answered
 // in the form of this route, with the status that any other route would give it. A body that names another proxy than
-// the token is refused and audited, since it is what a stolen token would be tried with. A token without a proxy's id is
-// for the proxy that the body names.
+// the token is refused and audited, because a stolen token would be tried like that. A token without a proxy's id is for the
+// proxy that the body names.
 func (h *proxyRegister) body(c echo.Context, proxyID string) (registerBody, error) {
 	var body registerBody
 	if err := h.in.JSON(c, &body); err != nil {
@@ -274,20 +273,20 @@ func (h *proxyRegister) renew(c echo.Context, keys *auth.Keys, claims auth.Proxy
 	return got, err
 }
 
-// sign makes a proxy's token that is good until a time.
+// sign makes a proxy's token that expires at a time.
 func sign(keys *auth.Keys, claims auth.ProxyClaims, until time.Time) (grant, error) {
 	until = until.Truncate(time.Second).UTC()
 	token, err := keys.IssueProxy(auth.TypeACPProxy, claims, max(time.Second, time.Until(until)))
 	return grant{token, until}, err
 }
 
-// enrol registers a new proxy, or, with a reusable token, the one that it is bound to. A known id is refused otherwise:
-// the holder of a bootstrap token could take the place of that proxy and get its conversations. Enrol marks the token as
-// used and adds the proxy in one transaction. After a crash between it and the answer a token that works once is used up
-// and no proxy has got its own: an operator removes the proxy and issues another.
+// enrol registers a new proxy or, with a reusable token, the proxy that it is bound to. Any other known id is refused: the
+// holder of a bootstrap token could impersonate that proxy and get its conversations. Enrol marks the token as used and adds
+// the proxy in one transaction. After a crash between that and the answer, a token that works once is used up and its proxy
+// has no token. An operator then removes the proxy and issues another token.
 //
-// What a reusable token gives lives as long as that, and ends with its revocation: a proxy that registers at each start
-// renews nothing.
+// A token that a reusable token gives lives as long as that token, and ends with its revocation, because a proxy that
+// registers at each start renews nothing.
 func (h *proxyRegister) enrol(c echo.Context, keys *auth.Keys, boot auth.Bootstrap, who *applicant) (got grant, err error) {
 	body, err := h.body(c, boot.ProxyID)
 	named := boot.ProxyID != ""
@@ -326,8 +325,8 @@ func (h *proxyRegister) enrol(c echo.Context, keys *auth.Keys, boot auth.Bootstr
 	return got, err
 }
 
-// made keeps a token before it is handed out. A revocation of the token that it was got with ends the new one too,
-// because by is its parent.
+// made stores a token before it is sent. Revoking the token by which it was obtained also revokes the new token, because by
+// is its parent.
 func (h *proxyRegister) made(c echo.Context, keys *auth.Keys, token, by string) error {
 	if h.access.Made == nil {
 		return nil

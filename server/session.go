@@ -50,7 +50,7 @@ func (h *session) signIn(c echo.Context) error {
 	if err := h.in.SmallJSON(c, &body); err != nil {
 		return err
 	}
-	// Before a code is used up for a cookie that would be thrown away.
+	// Check this first: a code must not be used up for a cookie that the browser discards.
 	if crossSite(c.Request()) {
 		return problem.Refuse(problem.CrossSite, crossSiteAdvice(c.Request()))
 	}

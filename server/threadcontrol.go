@@ -173,8 +173,8 @@ func (h *threadControl) act(c echo.Context) error {
 }
 
 // may has the policy judge what changes how freely the agent acts. That may take until a person has answered. A model
-// does not change what the agent may do, so it passes; a mode such as "accept all edits" does. What cannot be done now,
-// because the proxy is away or the agent does not offer it, is refused before anyone is asked. The write deadline is
+// does not change the agent's rights, so it passes; a mode such as "accept all edits" does. A change that is impossible now,
+// because the proxy is not linked or the agent does not offer it, is refused before a person is asked. The write deadline is
 // moved first, since the answer may come after minutes.
 func (h *threadControl) may(c echo.Context, s store.Session, control bridge.Control) error {
 	if control.Action != bridge.ControlSetMode && control.Action != bridge.ControlSetOption {

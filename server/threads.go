@@ -80,7 +80,7 @@ type sharedJSON struct {
 // caller's own.
 func sharedThreadOut(a store.Access) threadJSON {
 	out := threadOut(a.Session)
-	out.Archived = false // its owner's doing, and the owner's alone
+	out.Archived = false // only its owner archives a thread
 	out.ID, out.Shared = a.Session.ID, &sharedJSON{Owner: a.Session.User, Rights: rightsOf(a.Write, a.Decide)}
 	return out
 }
@@ -90,7 +90,7 @@ func threadOut(s store.Session) threadJSON {
 	return threadJSON{ID: s.ExternalID, SessionID: s.ID, Title: s.Title, AgentID: s.AgentID, CreatedAt: s.CreatedAt.UTC(), UpdatedAt: s.UpdatedAt.UTC(), Archived: s.Archived}
 }
 
-// threadsQuery is one page of the list: of all threads, of those that are archived or not, of those with all words of q.
+// threadsQuery asks for one page of the list: of all threads, of archived or other threads, or of those with all words of q.
 type threadsQuery struct {
 	Limit    int    `query:"limit" validate:"gte=0,lte=1000"`
 	After    string `query:"after" validate:"omitempty,uuid"`
@@ -136,7 +136,7 @@ func (h *threads) list(c echo.Context) error {
 	return c.JSON(http.StatusOK, out)
 }
 
-// rows reads a page of the list. Without words it is of all threads.
+// rows reads a page of the list. Without words it reads all threads.
 func (h *threads) rows(ctx context.Context, in store.Scope, query store.SearchQuery) (rows []store.Session, next string, err error) {
 	switch {
 	case len(query.Words) > 0:
@@ -216,14 +216,14 @@ func (h *threads) get(c echo.Context) error {
 	return c.JSON(http.StatusOK, out)
 }
 
-// threadBody is what PATCH changes: one of its members, or both.
+// threadBody lists the changes of PATCH: one of its members, or both.
 type threadBody struct {
 	Title    *string `json:"title" validate:"required_without=Archived,omitempty,min=1,max=200"`
 	Archived *bool   `json:"archived"`
 }
 
-// change changes a thread of the caller's own, and answers with the thread as it is kept then. Title and place are the
-// owner's alone to change, even where a share has the right to write.
+// change changes a thread of the caller's own, and answers with the stored thread. Only the owner may change the title and
+// the archive, even if a share has the right to write.
 func (h *threads) change(c echo.Context) error {
 	var body threadBody
 	if err := h.in.KnownJSON(c, &body); err != nil {

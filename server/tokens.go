@@ -253,7 +253,7 @@ type serviceAccountJSON struct {
 	User       string     `json:"user"` // whose threads are its own
 	Roles      []string   `json:"roles"`
 	Agent      string     `json:"agent,omitempty"` // that the key calls models and tools as, and does nothing else
-	Owner      string     `json:"owner,omitempty"` // who decides what it asks
+	Owner      string     `json:"owner,omitempty"` // the user who decides its questions
 	CreatedBy  string     `json:"created_by,omitempty"`
 	CreatedAt  *time.Time `json:"created_at,omitempty"`
 	ExpiresAt  *time.Time `json:"expires_at,omitempty"`
@@ -294,8 +294,8 @@ func (h *serviceAccounts) list(c echo.Context) error {
 	}{eachOut(rows, serviceAccountOut), nextOf(rows, filter.Size(), credentialID)}, err)
 }
 
-// serviceAccountBody names the program, and its roles or the agent it is bound to; without ttl_seconds the key has no end but
-// its revocation. Its roles are the creator's at most.
+// serviceAccountBody names the program, and its roles or the agent it is bound to. Without ttl_seconds the key lives until it
+// is revoked. The account's roles are at most the creator's.
 type serviceAccountBody struct {
 	Name       string   `json:"name" validate:"required,max=100"`
 	Roles      []string `json:"roles" validate:"required_without=Agent,excluded_with=Agent,max=32,dive,max=128"`
@@ -322,7 +322,7 @@ func (h *serviceAccounts) create(c echo.Context) error {
 		return problem.Refuse(problem.InvalidBody, "At /name: must be letters, digits and . _ : - only.")
 	}
 	if body.Agent == "" && (len(body.Roles) == 0 || body.Owner != "") {
-		return problem.Refuse(problem.InvalidBody, "An account has roles, or an agent and perhaps an owner.")
+		return problem.Refuse(problem.InvalidBody, "An account has either roles, or an agent and optionally an owner.")
 	}
 	for at, name := range map[string]string{"agent": body.Agent, "owner": body.Owner} {
 		if name != "" && !ids.Valid(name) {

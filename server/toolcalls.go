@@ -51,7 +51,7 @@ func (h *toolCalls) result(c echo.Context, id string) error {
 	if err := h.in.MayDecide(c, auth.From(ctx).Principal); err != nil {
 		return err
 	}
-	// A call that an agent's last Run has left open is no Question: its result begins a Turn, as from a chat client.
+	// A call that an agent's last Run left open is not a Question: its result begins a Turn, as from a chat client.
 	if _, err := h.store.ToolCall(ctx, store.System(), id); errors.Is(err, store.ErrNotFound) {
 		if open, err := h.openCall(ctx, body.Answer(id)); open != nil || err != nil {
 			return openCallReply(c, open, err)
@@ -67,9 +67,9 @@ func (h *toolCalls) result(c echo.Context, id string) error {
 	return reply(c, http.StatusOK, out, err)
 }
 
-// openCall answers a call that is no Question; nil where there is none of the id among the caller's threads that were used
-// last. The client reads the Turn that begins elsewhere than on this response, so the next message does not cancel it as one
-// that no client reads.
+// openCall answers a call that is not a Question. It returns nil if the caller's most recently used threads have no such
+// call. The client reads the new Turn on another response. So the next message does not cancel it as a Turn that no client
+// reads.
 func (h *toolCalls) openCall(ctx context.Context, given approval.Answer) (*bridge.AnsweredCall, error) {
 	reply, err := h.sessions.Chat(ctx, bridge.ChatRequest{
 		Principal: auth.From(ctx).Principal, Dialect: bridge.DialectV1, Answers: []approval.Answer{given}, Channel: true,
@@ -87,7 +87,7 @@ func (h *toolCalls) openCall(ctx context.Context, given approval.Answer) (*bridg
 	return &open, nil
 }
 
-// openCallReply is the reply for a call that was no Question, in the shape of every other.
+// openCallReply returns the reply for a call that was not a Question, in the same shape as for Questions.
 func openCallReply(c echo.Context, open *bridge.AnsweredCall, err error) error {
 	if err != nil {
 		return err

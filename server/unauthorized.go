@@ -1,6 +1,6 @@
-// The words of refusals. A 401 names the credentials that its route takes, and for a credential of another kind the routes
-// that it opens; it is the same for a forged, an expired and a revoked one. Pages see nothing of a refused WebSocket
-// handshake, so they get the reason as a close frame.
+// This file words refusals. A 401 names the credentials that its route accepts and, for a credential of another kind, the
+// routes that it opens. It is the same for a forged, an expired and a revoked credential. Pages cannot read a refused
+// WebSocket handshake, so they get the reason as a close frame.
 
 package server
 
@@ -19,7 +19,7 @@ import (
 	"aqueduct/server/wsconn"
 )
 
-// fitted words the refusal of a credential by the kind that it claims: a forged one gets the words of a good one.
+// fitted words the refusal of a credential by the kind that it claims. A forged credential gets the words of a valid one.
 func fitted(r *http.Request, err error) error {
 	if problem.Of(err).Code != problem.Unauthorized {
 		return err
@@ -37,15 +37,15 @@ func fitted(r *http.Request, err error) error {
 	case string(auth.TypeChannel):
 		detail = "This is a channel's token. It is the api_key of a hello at /ws/ingress and opens nothing else."
 	case string(auth.TypeApprover):
-		detail = "This is an approver's token. It decides, in the inbox and on the permission sockets, and does not open this."
+		detail = "This is an approver's token. It opens the inbox and the permission sockets, not this route."
 	default:
 		return err
 	}
 	return errors.Join(problem.Refuse(problem.Unauthorized, detail), err)
 }
 
-// crossSite reports whether the browser that makes the request takes its page for one of another site, so that it neither
-// keeps nor sends the session's cookie (SameSite=Strict). Where it does not say, two names of this machine are two sites.
+// crossSite reports whether the browser treats the request's page as one of another site, so that it neither keeps nor sends
+// the session's cookie (SameSite=Strict). If the browser does not report that, two names of this machine count as two sites.
 func crossSite(r *http.Request) bool {
 	if said := r.Header.Get("Sec-Fetch-Site"); said != "" {
 		return said == "cross-site"
@@ -54,8 +54,8 @@ func crossSite(r *http.Request) bool {
 	return page != here
 }
 
-// twoLoopbacks are the names of this machine that the page and the request use, where they are two of them: a browser
-// takes localhost and 127.0.0.1 for different sites. Both are "" otherwise.
+// twoLoopbacks returns the names of this machine that the page and the request use, if they differ: browsers treat localhost
+// and 127.0.0.1 as different sites. Otherwise both are "".
 func twoLoopbacks(r *http.Request) (page, here string) {
 	u, err := url.Parse(r.Header.Get("Origin"))
 	if err != nil || u.Host == "" {
@@ -75,7 +75,7 @@ func twinPage(r *http.Request) bool {
 	return page != "" && err == nil && u.Port() == portOf(r.Host)
 }
 
-// portOf is the port of a Host; "" for none.
+// portOf returns the port of a Host, or "".
 func portOf(host string) string {
 	_, port, err := net.SplitHostPort(host)
 	if err != nil {
@@ -89,9 +89,9 @@ func loopbackName(name string) bool {
 	return name == "localhost" || strings.HasSuffix(name, ".localhost") || ip != nil && ip.IsLoopback()
 }
 
-// tellPage answers a refused handshake of a page by a WebSocket that is closed at once with 1008 and the reason. It is for
-// pages that may call and have no good credential, and for this server's own page under another name of this machine; any
-// other is refused as before. It reports whether it has answered.
+// tellPage answers a page's refused handshake by a WebSocket that closes at once with 1008 and the reason. It serves pages
+// that may call but have no valid credential, and this server's own page under another name of this machine. It does not
+// answer any other page, and reports whether it has answered.
 func tellPage(c echo.Context, p *problem.Problem) bool {
 	r := c.Request()
 	if r.Header.Get("Origin") == "" || !websocket.IsWebSocketUpgrade(r) {
@@ -108,7 +108,7 @@ func tellPage(c echo.Context, p *problem.Problem) bool {
 	return wsconn.Refuse(c, websocket.ClosePolicyViolation, p.Code+why) == nil
 }
 
-// crossSiteAdvice is the detail of cross_site_session: which two names are in the way; "" where they are no names of this
+// crossSiteAdvice returns the detail of cross_site_session with the two conflicting names; "" if they are not names of this
 // machine.
 func crossSiteAdvice(r *http.Request) string {
 	page, here := twoLoopbacks(r)

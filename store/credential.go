@@ -18,7 +18,7 @@ const (
 	CredentialSession  CredentialKind = "session" // a browser session
 	CredentialAPIKey   CredentialKind = "api_key" // of a service account
 	CredentialOIDC     CredentialKind = "oidc"    // a bearer token of another issuer
-	// CredentialBootstrap is a reusable bootstrap token; one that works once is only remembered as used.
+	// CredentialBootstrap is a reusable bootstrap token. A token that works once has no credential; only its use is recorded.
 	CredentialBootstrap CredentialKind = "acp_bootstrap"
 )
 
@@ -33,7 +33,7 @@ type Credential struct {
 	Name      string // of a service account, channel or proxy, shown to people
 	Roles     []string
 	AgentID   string // of an API key that calls models and tools as this agent, and nothing else; "" for any other credential
-	Owner     string // of such a key: the user who decides what it asks
+	Owner     string // of such a key: the user who decides its questions
 	Hash      string // hex SHA-256 of an API key's secret; "" for any other
 	CreatedBy string // the user who created it; "" when the signing key alone did
 	CreatedAt time.Time

@@ -22,7 +22,7 @@ const (
 	RoleOperator = "operator" // manages the installation: proxies, controls, metrics; no tenant's token carries it
 )
 
-// ProgramUser begins the user of a service account that is bound to an agent. No other credential is for such a user.
+// ProgramUser is the prefix of the user of a service account that is bound to an agent. Such a user has no other credential.
 const ProgramUser = "program:"
 
 // Has reports whether the Principal has the role. No role has another's rights.

@@ -83,7 +83,7 @@ type ProxyTx interface {
 	UpsertProxy(ctx context.Context, p Proxy) error
 	// InsertProxy keeps a Proxy of an id that is new; false, and nothing changes, where the id is known.
 	InsertProxy(ctx context.Context, p Proxy) (bool, error)
-	// BootstrapProxy is the proxy that used a bootstrap token first; ErrNotFound when none did.
+	// BootstrapProxy returns the proxy that used a bootstrap token first, or ErrNotFound.
 	BootstrapProxy(ctx context.Context, tokenID string) (string, error)
 	// UseBootstrap notes that a bootstrap token was used; false when it was before. Of many at once one wins.
 	UseBootstrap(ctx context.Context, u BootstrapUse) (bool, error)

@@ -24,7 +24,7 @@ type Session struct {
 	// goes back to; both "" for a thread of a person's.
 	ParentTurnID string
 	RootTurnID   string
-	Archived     bool   // its user has put it away
+	Archived     bool   // its user has archived it
 	Callers      []byte // JSON array of Caller, from the root to the agent that called; nil for a thread of a person's
 }
 
@@ -53,8 +53,8 @@ type SessionReader interface {
 	SessionByExternalID(ctx context.Context, in Scope, externalID string) (Session, error)
 	// Sessions lists newest UpdatedAt first, without those that agents began.
 	Sessions(ctx context.Context, in Scope, page Page) ([]Session, error)
-	// SessionsArchived lists as Sessions does, for one user's Scope: those that are archived, or those that are not. What is
-	// shared with the user is not archived: the owner has put it away, and not the user.
+	// SessionsArchived lists as Sessions does, for one user's Scope: only archived Sessions, or only the others. A Session
+	// that is shared with the user never counts as archived, because only its owner archives it.
 	SessionsArchived(ctx context.Context, in Scope, archived bool, page Page) ([]Session, error)
 	// SessionsWithWork lists ids of Sessions that have a reserved Run, a pending command, a Run left RUNNING, a settled
 	// Question to be passed on, or a Turn whose Agent another replica called, and whose owner is the given replica,
@@ -86,7 +86,7 @@ type SessionTx interface {
 	// ReplicaLives reports whether the replica may write.
 	ReplicaLives(ctx context.Context, replica string) (bool, error)
 	SetSessionTitle(ctx context.Context, id, title string) error
-	// SetSessionArchived puts a Session away, or takes it out again.
+	// SetSessionArchived archives a Session, or restores it.
 	SetSessionArchived(ctx context.Context, id string, archived bool) error
 	// NoteDropped marks that the Session's client was warned of messages that were not taken; false when it was before.
 	NoteDropped(ctx context.Context, id string) (bool, error)

@@ -41,7 +41,7 @@ type ToolCall struct {
 	ErrorCode  string
 	Error      []byte // JSON {code,message}: what the agent gets of a failure
 	UpstreamID string // the agent's own id of it
-	// Event is the value of the CUSTOM on_interrupt by which an AG-UI agent asked, JSON as it came; nil for any other call.
+	// Event is the value of the CUSTOM on_interrupt by which an AG-UI agent asked, as unchanged JSON; nil for any other call.
 	Event []byte
 
 	// IdempotencyKey is the agent's, unique per Turn; "" for none.

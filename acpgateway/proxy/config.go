@@ -49,11 +49,11 @@ type Config struct {
 	ID    string
 	Name  string
 	Token func(context.Context) (string, error) // asked for each link
-	// Renews: Token gives a token that lives for long and changes in time. It is asked while a link holds as well, and how
-	// long the token is good is logged.
+	// Renews is set if Token returns a long-lived token that changes in time. The proxy then calls Token while a link holds
+	// too, and logs how long the token is valid.
 	Renews bool
 
-	// Register gets a token when the one there is was refused, which it is given; nil gets none.
+	// Register returns a new token after the server refused the given one. A nil Register gets no new token.
 	Register func(ctx context.Context, refused string) (string, error)
 
 	Command []string // the agent's
@@ -86,9 +86,9 @@ type Config struct {
 	Heartbeat time.Duration
 	Inventory time.Duration // negative: only when it links
 
-	// EnvAllowed names what an agent gets of the environment that the gateway sends; nil is everything.
+	// EnvAllowed names the variables that the agent gets of the environment that the gateway sends; nil allows all.
 	EnvAllowed []string
-	// DownloadMost bounds the bytes of one archive among agent inputs; 0 is the most that any may have.
+	// DownloadMost bounds the bytes of one archive among agent inputs. 0 is the maximum for any archive.
 	DownloadMost int64
 	Log          *slog.Logger
 }

@@ -31,7 +31,8 @@ func (la *launcher) environment(init *wire.Init) []string {
 	return env
 }
 
-// allowed is init with what the agent may get of the environment that the gateway sends. The init script gets all of it.
+// allowed returns init with only the variables that the agent may get of the gateway's environment. The init script gets all
+// of them.
 func (la *launcher) allowed(init *wire.Init) *wire.Init {
 	if init == nil || la.cfg.EnvAllowed == nil {
 		return init

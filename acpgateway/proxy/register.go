@@ -42,7 +42,7 @@ const (
 type Enrolment struct {
 	URL       string
 	Bootstrap string // "" where the proxy has a token to begin with
-	Given     string // the token it has to begin with; "" where it has a bootstrap token
+	Given     string // the first token; "" if it has a bootstrap token
 	ID, Name  string
 	// File keeps the token across starts; "" keeps it in memory, and a proxy that is started again needs a bootstrap token
 	// again.
@@ -107,11 +107,11 @@ func (e *Enrolment) Again(ctx context.Context, refused string) (string, error) {
 	return e.enrol(ctx)
 }
 
-// kept is the token of before; "" is none. Of the one that the proxy was given and the one that it got since, the one
-// that was made last counts: an operator who gives it another means that one.
+// kept returns the proxy's earlier token, or "". Of the token that the operator gave and the one obtained since, the one made
+// last counts: an operator who gives another token means that one.
 func (e *Enrolment) kept() string {
 	if e.token == "" && e.File != "" {
-		raw, _ := os.ReadFile(e.File) // none yet, or unreadable: then the given or the bootstrap token is tried
+		raw, _ := os.ReadFile(e.File) // absent or unreadable: then the given or the bootstrap token is tried
 		e.token = strings.TrimSpace(string(raw))
 	}
 	if e.Given == "" {

@@ -6,15 +6,15 @@ import (
 )
 
 const (
-	// renewMost and renewLeast bound how often a link's token is looked at while the link holds.
+	// renewMost and renewLeast bound the interval between checks of a link's token.
 	renewMost, renewLeast = time.Hour, time.Second
-	// renewParts is how often a token is looked at in its life: it is renewed when half of that is over, and has three
+	// renewParts is the number of checks in a token's life. The token is renewed after half of its life, which leaves three
 	// more tries.
 	renewParts = 8
 )
 
-// renew asks for the token from time to time, which renews it (Enrolment). A link may hold for longer than its token lives:
-// when it breaks then, the old token would be refused, and could not be renewed any more.
+// renew checks the token periodically, which renews it (Enrolment). A link may hold for longer than its token lives. If such
+// a link breaks, the server refuses the old token, and the proxy cannot renew it.
 func (l *link) renew(ctx context.Context) {
 	for {
 		timer := time.NewTimer(l.untilRenewal())
@@ -35,7 +35,7 @@ func (l *link) renew(ctx context.Context) {
 	}
 }
 
-// untilRenewal is how long the token need not be looked at.
+// untilRenewal returns the time until the next check of the token.
 func (l *link) untilRenewal() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -46,7 +46,8 @@ func (l *link) untilRenewal() time.Duration {
 	return min(max(ends.Sub(made)/renewParts, renewLeast), renewMost)
 }
 
-// noteToken logs how long a token is good, once, and again when a quarter of its life is left: then nothing has renewed it.
+// noteToken logs how long a token is valid. It logs again when a quarter of the token's life is left, because renewal has
+// failed by then.
 func (l *link) noteToken(token string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -58,7 +59,7 @@ func (l *link) noteToken(token string) {
 	late := time.Now().After(ends.Add(made.Sub(ends) / 4))
 	switch {
 	case late && (l.latest != token || !l.late):
-		l.log.Warn("the proxy's token ends soon and was not renewed; make another with: aqueduct token issue --type acp_proxy", "until", ends)
+		l.log.Warn("the proxy's token ends soon and was not renewed; issue another with: aqueduct token issue --type acp_proxy", "until", ends)
 	case l.latest != token:
 		l.log.Info("the proxy's token", "until", ends)
 	}

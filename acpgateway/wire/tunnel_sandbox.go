@@ -113,7 +113,8 @@ type WorkspaceInventory struct {
 // Type implements Frame.
 func (*WorkspaceInventory) Type() string { return "workspace_inventory" }
 
-// Workspace is one of them. A proxy knows it by its run, by its instance or by both, and need not know whether it is there.
+// Workspace is one workspace of a proxy. The proxy identifies it by its run, by its instance or by both, and may not know
+// whether it exists.
 type Workspace struct {
 	WorkspaceProvider string  `json:"workspace_provider"`
 	RunID             string  `json:"run_id"`

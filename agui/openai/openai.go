@@ -52,15 +52,15 @@ type audio struct {
 	Format string `json:"format"`
 }
 
-// file is a file by OpenAI's id of it, or as a data URL with a name.
+// file holds a file: by its OpenAI id, or as a data URL with a name.
 type file struct {
 	FileID   string `json:"file_id,omitempty"`
 	Filename string `json:"filename,omitempty"`
 	FileData string `json:"file_data,omitempty"`
 }
 
-// Page converts messages, each by itself. Of a part of a conversation a call may have its result in another part; a whole
-// one is fitted before (agui.Fit). Reasoning and activities are left out.
+// Page converts messages independently. In a part of a conversation, a call's result may be in another part; a whole
+// conversation is fitted first (agui.Fit). Reasoning and activities are omitted.
 func Page(messages []agui.Message) []Message {
 	list := make([]Message, 0, len(messages))
 	for _, m := range messages {
@@ -93,7 +93,7 @@ func messageOf(m agui.Message) (Message, bool) {
 	return Message{}, false
 }
 
-// resultOf is the text of a tool's result, or its error where it has no text: a result of pictures cannot be sent.
+// resultOf returns the text of a tool's result, or its error if it has no text. A result of pictures cannot be sent.
 func resultOf(m agui.Message) string {
 	text := m.Content.String()
 	if text == "" && len(m.Content.Parts) > 0 {
@@ -102,8 +102,8 @@ func resultOf(m agui.Message) string {
 	return cmp.Or(text, m.Error)
 }
 
-// contentOf is the text, or the parts where the message has parts. Parts of a kind that OpenAI does not have are left out; a
-// message of nothing else reports that, because the API refuses one without parts.
+// contentOf returns the text, or the parts if the message has parts. It omits parts of a kind that OpenAI does not have. It
+// replaces a message without any other part by leftOut, because the API refuses a message without parts.
 func contentOf(c agui.Content) any {
 	if c.Parts == nil {
 		return c.Text
@@ -120,10 +120,11 @@ func contentOf(c agui.Content) any {
 	return parts
 }
 
-// leftOut is the content of a message of which nothing can be sent.
+// leftOut is the content of a message none of whose parts can be sent.
 const leftOut = "[What this message has cannot be shown to a model.]"
 
-// partOf converts one part; false for a kind, source or format that OpenAI does not have, and for bytes that cannot be read.
+// partOf converts one part. It reports false for a kind, source or format that OpenAI does not have, and for unreadable
+// bytes.
 func partOf(p *agui.ContentPart) (part, bool) {
 	if p.Type == agui.PartText {
 		return part{Type: "text", Text: p.Text}, p.Text != ""
@@ -151,16 +152,16 @@ func partOf(p *agui.ContentPart) (part, bool) {
 	return part{}, false
 }
 
-// imageTypes are the pictures that OpenAI's API takes.
+// imageTypes lists the picture types that OpenAI's API accepts.
 var imageTypes = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
 
-// audioFormats are OpenAI's names of the formats that it takes, by the MIME types that they have elsewhere.
+// audioFormats maps MIME types to OpenAI's names of the formats that it accepts.
 var audioFormats = map[string]string{
 	"audio/mpeg": "mp3", "audio/mp3": "mp3", "audio/x-mp3": "mp3", "audio/mpeg3": "mp3", "audio/x-mpeg": "mp3", "audio/x-mpeg-3": "mp3", "audio/mpga": "mp3",
 	"audio/wav": "wav", "audio/x-wav": "wav", "audio/wave": "wav", "audio/x-wave": "wav", "audio/vnd.wave": "wav", "audio/x-pn-wav": "wav",
 }
 
-// mediaType is a MIME type without its parameters, as OpenAI names it.
+// mediaType returns a MIME type without its parameters, in OpenAI's spelling.
 func mediaType(text string) string {
 	kind, _, _ := strings.Cut(strings.ToLower(text), ";")
 	switch kind = strings.TrimSpace(kind); kind {
@@ -174,7 +175,7 @@ func mediaType(text string) string {
 	return kind
 }
 
-// nameOf is a name in the form of a function's, which OpenAI accepts of a message too.
+// nameOf converts a name to the form of a function name, which OpenAI also accepts for a message.
 func nameOf(name string) string {
 	if name == "" {
 		return ""
@@ -182,8 +183,8 @@ func nameOf(name string) string {
 	return modelform.Name(name)
 }
 
-// Prompted is a fitted history and the prompt in OpenAI's form, as JSON. The prompt is a user's message or a tool's result
-// (bridge.Call.Input), which always become exactly one.
+// Prompted returns a fitted history and the prompt in OpenAI's form, as JSON. The prompt is a user's message or a tool's
+// result (bridge.Call.Input), each of which becomes exactly one message.
 func Prompted(fitted []agui.Message, prompt agui.Message) (list, input json.RawMessage, err error) {
 	if list, err = json.Marshal(Page(fitted)); err != nil {
 		return nil, nil, err

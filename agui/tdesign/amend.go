@@ -1,4 +1,4 @@
-// This file shows what an agent changed of its calls after they were streamed.
+// This file shows changes that an agent made to its calls after streaming them.
 
 package tdesign
 
@@ -10,9 +10,9 @@ import (
 	"aqueduct/internal/jsonequal"
 )
 
-// amend puts arguments right on the cards that show them. TDesign merges an object into the one that it has, and appends
-// any other text, so that arguments which are neither the rest of the shown ones nor an object for an object stay as they
-// are until the page is loaded again. So do texts and names, for which it has no event.
+// amend corrects the arguments on the cards that show them. TDesign merges an object into the one that it has, and appends
+// any other text. Other changes of arguments appear only after a reload. So do changed texts and names, for which TDesign has
+// no event.
 func (cs *calls) amend(out *frames, value json.RawMessage) {
 	var a agui.Amendment
 	if json.Unmarshal(value, &a) != nil || a.ToolCalls == nil {

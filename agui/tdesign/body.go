@@ -23,10 +23,10 @@ type Body struct {
 	Files []agui.ContentPart
 	// Regenerate is whether a prompt that was sent before is to be answered again; nil: the page left it out.
 	Regenerate *bool
-	// Tools are those that the page runs, as a RunAgentInput declares them.
+	// Tools lists the tools that the page runs, as a RunAgentInput declares them.
 	Tools []agui.Tool
 
-	tools json.RawMessage // as they came
+	tools json.RawMessage // unparsed
 }
 
 // Answer is an answered tool call.

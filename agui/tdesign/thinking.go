@@ -19,8 +19,8 @@ type thinking struct {
 	free    bool   // nothing needs to be held any more
 }
 
-// start opens the block, with the title that THINKING_START has and REASONING_START has not. The dialect has closed what was
-// open.
+// start opens the block, with the title that THINKING_START has and REASONING_START does not. The dialect has already closed
+// the open block.
 func (t *thinking) start(out *frames, e *agui.ReasoningStart) {
 	*t = thinking{open: true}
 	var metadata map[string]struct {

@@ -28,7 +28,7 @@ type call struct {
 	begun    bool // some arguments have come
 	whole    bool // its arguments go out in one piece, at its end
 	args     []byte
-	shown    []byte // the arguments that went out
+	shown    []byte // the arguments that were sent
 	sent     object // of the arguments that went out in pieces
 	complete bool   // its end came with all its arguments; what comes after it is a repeat
 	answered bool
@@ -47,7 +47,7 @@ type object struct {
 	closed            bool
 }
 
-// read goes on with the next piece, and returns how much of it belongs to the object. Brackets in strings do not count.
+// read consumes the next piece, and returns how much of it belongs to the object. Brackets in strings do not count.
 func (o *object) read(text string) (n int) {
 	i := 0
 	for ; i < len(text) && !o.closed; i++ {
@@ -85,8 +85,8 @@ func (cs *calls) appendArgs(out *frames, e *agui.ToolCallArgs, event []byte) {
 		c.args = append(c.args, e.Delta...)
 		return
 	}
-	// What follows a complete object is of another call, whose deltas its agent gave the id of this one: TDesign would show no
-	// JSON for both. The log puts that right later (amend).
+	// Text after a complete object belongs to another call, whose deltas the agent sent under this call's id. TDesign would
+	// show no JSON for both. The log corrects that later (amend).
 	n := c.sent.read(e.Delta)
 	c.shown = append(c.shown, e.Delta[:n]...)
 	switch {

@@ -1,4 +1,4 @@
-// This file gives the agent the answers to what it asked, in the way in which it asked.
+// This file gives the agent the answers to its questions, in the form in which it asked.
 
 package aguiagent
 
@@ -11,8 +11,8 @@ import (
 	"aqueduct/bridge/approval"
 )
 
-// answers are what a call brings: entries of resume for interrupts, tool messages for calls of the client's tools, and values of
-// forwardedProps.command.resume for what CUSTOM on_interrupt asked.
+// answers holds the answers that a call brings: entries of resume for interrupts, tool messages for calls of the client's
+// tools, and values of forwardedProps.command.resume for CUSTOM on_interrupt.
 type answers struct {
 	runID    string // the run that asked
 	resume   []agui.ResumeEntry
@@ -21,19 +21,19 @@ type answers struct {
 	custom   int                 // answers to on_interrupt, cancelled ones too
 }
 
-// A cancelled or expired answer goes out as an entry of resume, whose status reports it. It must never be the value of
-// forwardedProps.command.resume: a graph takes any value of that for a person's answer. An agent that takes nothing else is
-// not called for it; its Turn ends as cancelled.
+// A cancelled or expired answer is sent as an entry of resume, whose status reports it. It must never be the value of
+// forwardedProps.command.resume, because a graph takes any value there for a person's answer. An agent that accepts nothing
+// else is not called, and its Turn ends as cancelled.
 
-// answersOf sorts what was decided by how the agent asked (asked.kind). Where they are of several runs of the agent,
-// the last one's is the parent.
+// answersOf sorts decisions by how the agent asked (asked.kind). If they belong to several runs of the agent, the last run is
+// the parent.
 func answersOf(deliveries []approval.Delivery) (a answers) {
 	for _, d := range deliveries {
 		is := parseAsked(d.UpstreamID)
 		switch {
 		case d.Repeated: // the interrupt is settled: naming it again would be an error of AG-UI
 			continue
-		case is.kind == "": // a call of a tool, which waited when the agent's call was lost
+		case is.kind == "": // a call of a tool that waited when the agent's call was lost
 			is = asked{a.runID, askedByInterrupt, d.UpstreamID}
 		}
 		a.runID = is.runID
@@ -58,13 +58,13 @@ func answersOf(deliveries []approval.Delivery) (a answers) {
 	return a
 }
 
-// cancelled reports whether the call would bring nothing but answers to on_interrupt that no person gave.
+// cancelled reports whether the call would bring only answers to on_interrupt that no person gave.
 func (a answers) cancelled() bool {
 	return a.custom > 0 && len(a.commands) == 0 && a.custom == len(a.resume) && len(a.messages) == 0
 }
 
-// command is forwardedProps with the answers to on_interrupt, as CopilotKit's clients send them: {command: {resume, interruptEvent}}.
-// Several answers are a map by the interrupts' ids, which is how LangGraph resumes several.
+// command adds the answers to on_interrupt to forwardedProps, as CopilotKit's clients send them: {command: {resume,
+// interruptEvent}}. Several answers are a map by the interrupts' ids, the form in which LangGraph resumes several.
 func (a answers) command(props json.RawMessage) json.RawMessage {
 	if len(a.commands) == 0 && len(a.resume)+len(a.messages) > 0 { // one that began the Turn has been read
 		return withoutMember(props, "command")
@@ -86,8 +86,8 @@ func (a answers) command(props json.RawMessage) json.RawMessage {
 	return withMember(props, "command", command)
 }
 
-// payloadOf is the payload of an entry of resume: for a permission the answer under the names of the agent's schema, without one
-// {"approved"}, which is AG-UI's convention, and nothing more; for the result of a client's tool the result itself.
+// payloadOf returns the payload of an entry of resume. For a permission it is the answer under the names of the agent's
+// schema, or only {"approved"}, AG-UI's convention, without a schema. For a client's tool it is the result itself.
 func payloadOf(d approval.Delivery) json.RawMessage {
 	if d.Status == agui.ResumeCancelled {
 		return nil
@@ -126,7 +126,8 @@ func toolMessage(callID string, d approval.Delivery) agui.Message {
 	}
 }
 
-// toolResult is what a client's tool gave, as text, and why it gave nothing. A page that did not answer may have run its tool.
+// toolResult returns the result of a client's tool as text, or the reason why there is none. A page that did not answer may
+// have run its tool.
 func toolResult(d approval.Delivery) (content, failure string) {
 	var payload struct {
 		Content *string `json:"content"`

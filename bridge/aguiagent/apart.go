@@ -66,7 +66,7 @@ func withMember(object json.RawMessage, key string, value json.RawMessage) json.
 	return out
 }
 
-// withoutMember is an object without one member.
+// withoutMember returns an object without one member.
 func withoutMember(object json.RawMessage, key string) json.RawMessage {
 	members := make(map[string]json.RawMessage)
 	if json.Unmarshal(object, &members) != nil || members[key] == nil {

@@ -16,7 +16,8 @@ type askedKind string
 const (
 	askedByInterrupt askedKind = "interrupt" // is answered by an entry of resume
 	askedByCall      askedKind = "call"      // of a client's tool: is answered by a tool message
-	// By CUSTOM on_interrupt: is answered by an entry of resume, and by forwardedProps.command.resume.
+	// askedByCustom marks a question asked by CUSTOM on_interrupt. It is answered by an entry of resume and by
+	// forwardedProps.command.resume.
 	askedByCustom askedKind = "custom"
 )
 

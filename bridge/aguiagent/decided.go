@@ -1,5 +1,5 @@
-// This file makes the answer to a Question the result of the call that it was about, where the agent gives that call none: the
-// interrupt tools of CopilotKit's agent only ask, and its pages keep the answer as the result.
+// This file makes the answer to a Question the result of the call that it was about, if the agent gives that call no result.
+// The interrupt tools of CopilotKit's agent only ask, and its pages keep the answer as the result.
 
 package aguiagent
 
@@ -12,7 +12,7 @@ import (
 	"aqueduct/internal/jsonequal"
 )
 
-// card is the call by which the log shows a Question.
+// card is the call that represents a Question in the log.
 type card struct {
 	permission bool
 	tool       string // of a permission
@@ -36,13 +36,13 @@ type waitingCall struct {
 	client                   bool // of the client's tool
 }
 
-// decided is an answer as a result, and its place in the history.
+// decided is an answer in the form of a result, with its place in the history.
 type decided struct {
 	at     int
 	result agui.Message
 }
 
-// note keeps which calls of the newest turn have no result. sent is the message of the log as the agent has it.
+// note records the calls of the newest turn without a result. sent is the logged message in the form that the agent gets.
 func (h *historian) note(logged, sent *agui.Message) {
 	switch sent.Role {
 	case agui.RoleUser:
@@ -58,8 +58,8 @@ func (h *historian) note(logged, sent *agui.Message) {
 	}
 }
 
-// decidedBy is the result of a card as the result of the call that the card was about: a permission's by the tool and its arguments, an
-// input's where only one call waits.
+// decidedBy converts the result of a card to the result of the call that the card was about. It finds the call of a
+// permission by the tool and its arguments. It finds the call of an input only if one call waits.
 func (h *historian) decidedBy(m agui.Message) (agui.Message, bool) {
 	of, is := h.hidden[m.ToolCallID]
 	if !is || m.Role != agui.RoleTool {
@@ -75,8 +75,8 @@ func (h *historian) decidedBy(m agui.Message) (agui.Message, bool) {
 	return agui.Message{ID: m.ID, Role: agui.RoleTool, ToolCallID: about[0].theirs, Content: of.answer(m.Content)}, true
 }
 
-// answer is what a card's result says to the agent: the answer itself where the client wrote it, else a permission's in the words of
-// the agent's schema.
+// answer returns a card's result in the form for the agent. An answer that the client wrote does not change; a permission's
+// answer uses the names of the agent's schema.
 func (c card) answer(result agui.Content) agui.Content {
 	var settled struct {
 		Status string `json:"status"`
@@ -91,7 +91,8 @@ func (c card) answer(result agui.Content) agui.Content {
 	return agui.Text(string(offer.Answer(settled.Status == "approved", nil, c.args, "")))
 }
 
-// withDecided puts answers into the history as results. The calls of open are about to get their own from the agent.
+// withDecided inserts answers into the history as results. The calls of open are excepted, because the agent will send their
+// results.
 func withDecided(history []agui.Message, all []decided, open map[string]bool) []agui.Message {
 	last := 0
 	for i := range history {

@@ -1,6 +1,6 @@
-// This file reads an event of the agent as the official clients do, where package agui, which reads logs too, is stricter or
-// less strict than they are. test/aguiagents/streams.test.mjs asks the clients. Back ends of TDesign's page about AG-UI send
-// results without a messageId: they have a stand-in too.
+// This file reads an event of the agent as the official clients do. Package agui, which also reads logs, is stricter than
+// they are in some places and less strict in others. test/aguiagents/streams.test.mjs compares with the clients. Back ends of
+// TDesign's page about AG-UI send results without a messageId; such results get a stand-in too.
 
 package aguiagent
 
@@ -12,21 +12,22 @@ import (
 	"aqueduct/agui"
 )
 
-// Stand-ins for ids and names that are there and empty, which the clients take. An id that the agent did not give is not given
-// back; the name of a tool is (ownTool).
+// These stand in for empty ids and names, which the clients accept. An id that the agent did not give is not sent back to it;
+// the name of a tool is (ownTool).
 const (
 	noID   = keyMark
 	noName = "unnamed"
 	noTool = cardPrefix
 )
 
-// standIns are the members that have one when they are empty: of an event, of a message of a snapshot, of a call in one.
+// standIns maps the members that get a stand-in when they are empty: of an event, of a message of a snapshot, of a call in
+// one.
 var standIns = map[string]string{
 	"messageId": noID, "toolCallId": noID, "entityId": noID, "id": noID,
 	"stepName": noName, "activityType": noName, "name": noName, "toolCallName": noTool,
 }
 
-// decode reads an event. Members that are absent or null though both clients want them are refused by their names.
+// decode reads an event. It refuses, by name, members that are absent or null though both clients require them.
 func decode(data []byte) (agui.Event, error) {
 	ev, err := agui.Decode(data)
 	if in, ok := errors.AsType[*agui.InputError](err); ok && in.Reason == "is required" && bytes.Contains(data, []byte(`""`)) {
@@ -48,7 +49,8 @@ func decode(data []byte) (agui.Event, error) {
 	return ev, nil
 }
 
-// wanted is a member without which both clients refuse an event, and that a decoded event does not have or has empty; "" for none.
+// wanted returns the first member that both clients require and that a decoded event does not have or has empty; "" if none
+// is missing.
 func wanted(ev agui.Event) string {
 	switch e := ev.(type) {
 	case *agui.TextMessageContent:
@@ -74,7 +76,7 @@ func unless(has bool, name string) string {
 	return name
 }
 
-// memberOf is a member of a valid JSON object; nil where it is absent or null.
+// memberOf returns a member of a valid JSON object, or nil if it is absent or null.
 func memberOf(object []byte, name string) (value json.RawMessage) {
 	_ = agui.EachMember(object, func(key, val []byte) error { // an object, as it was decoded
 		if string(key) == name && string(val) != "null" {
@@ -85,8 +87,8 @@ func memberOf(object []byte, name string) (value json.RawMessage) {
 	return value
 }
 
-// standIn puts stand-ins for what is empty into an event, and into the messages of a snapshot. It is on the path of a refusal
-// only, so it may decode the event whole.
+// standIn fills empty members of an event, and of the messages of a snapshot, with stand-ins. It runs only before a refusal,
+// so it may decode the whole event.
 func standIn(event []byte) []byte {
 	var tree map[string]any
 	dec := json.NewDecoder(bytes.NewReader(event))

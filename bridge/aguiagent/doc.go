@@ -3,11 +3,11 @@
 // MESSAGES_SNAPSHOT, apart.go for what 1.0 does not know, ends.go for how a run ends). It is pure: bridge/httpagent makes
 // the call and reads the stream.
 //
-// Two AG-UI streams meet here, the agent's and ours, each with ids of its own (names.go, rename.go). A run of the agent is one
-// call of it: its id is the Turn's for the prompt, and a new one for each call that brings answers. What the agent cannot
-// know stays out of what it is sent: the cards of Questions, activities, and the ids that its messages have here.
+// Two AG-UI streams meet here, the agent's and ours, each with ids of its own (names.go, rename.go). A run of the agent is
+// one call of it. Its id is the Turn's for the prompt, and a new one for each call that brings answers. The input of the
+// agent omits things that the agent cannot know: the cards of Questions, activities, and our ids of its messages.
 //
-// Many agents have a memory of their own and compare by id: LangGraph, Mastra, Strands. What such an agent is sent has to be
-// what it has, under its ids and in its order, or it adds messages to its memory a second time, and the model behind it
-// refuses every prompt from then on. A MESSAGES_SNAPSHOT is how an agent reports its memory.
+// Many agents have a memory of their own and compare by id: LangGraph, Mastra, Strands. The input must match such an agent's
+// memory, with its ids and in its order. Otherwise the agent adds messages to its memory a second time, and its model refuses
+// every later prompt. An agent reports its memory by a MESSAGES_SNAPSHOT.
 package aguiagent

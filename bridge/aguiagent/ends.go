@@ -1,5 +1,5 @@
-// This file has the ends of a run: RUN_FINISHED, and what a run waits for when it ends. The engine settles Questions; here they
-// only get their form (interrupt.go).
+// This file handles the ends of a run: RUN_FINISHED, and the calls and interrupts that a run waits for when it ends. The
+// engine settles Questions; this package only gives them their form (interrupt.go).
 
 package aguiagent
 
@@ -19,9 +19,9 @@ const (
 	CodeCancelled = "agent_cancelled" // it ended its run as cancelled by itself
 )
 
-// calls are the tool calls that have no result, by key and in the order in which they began. given are those among them that
-// the run was given with the history; mine are all that this run has shown or answered. newest are the calls of the history since
-// the newest message of a user: the run goes on with them, and may give one with a result another one.
+// calls holds the tool calls without a result, by key and in the order in which they began. given are the calls among them
+// that came with the history; mine are all calls that this run has shown or answered. newest are the calls of the history
+// since the newest user message: the run continues them, and may replace the result of one.
 type calls struct {
 	open    []string
 	given   map[string]bool
@@ -48,8 +48,8 @@ func (c *calls) unanswered(history []agui.Message) {
 
 func (c *calls) isGiven(id string) bool { return c.given[id] }
 
-// takesResult reports whether a result is of the call under its id in the history. Agno answers a call that the page has confirmed
-// by a result first.
+// takesResult reports whether a result belongs to the call of its id in the history. Agno first sends a result for a call
+// that the page has confirmed.
 func (c *calls) takesResult(id string) bool { return c.given[id] || c.newest[id] }
 
 // note takes in an event of this run.
@@ -66,7 +66,7 @@ func (c *calls) note(ev agui.Event) {
 	}
 }
 
-// drop forgets a call of this run that waits.
+// drop removes a waiting call of this run.
 func (c *calls) drop(key string) {
 	c.open = slices.DeleteFunc(c.open, func(open string) bool { return open == key })
 }
@@ -85,7 +85,7 @@ func (t *Translator) finished(dst []bridge.Output, e *agui.RunFinished) []bridge
 		return append(dst, bridge.Output{End: end})
 	}
 	covered := make(map[string]bool) // calls that an interrupt is about
-	// An interrupt outcome lists all that the run waits for, so CUSTOM on_interrupt only repeats it.
+	// An interrupt outcome lists everything that the run waits for, so CUSTOM on_interrupt only repeats it.
 	if e.Outcome == nil {
 		for _, i := range t.asks.custom {
 			covered[i.ID], covered[i.ToolCallID] = true, true

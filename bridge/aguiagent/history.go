@@ -15,8 +15,8 @@ import (
 // names which ids the log has.
 type historian struct {
 	names *names
-	// agent is the id of the agent that is called. In a thread with several agents the text messages of a further one have its
-	// name, and ids are only restored for the agent that gave them.
+	// agent is the id of the called agent. In a thread with several agents, the text messages of a further agent have its
+	// name. Ids are restored only for the agent that gave them.
 	agent    string
 	messages map[given]bool    // ids that were given, of either side
 	calls    map[string]string // by ours
@@ -26,15 +26,15 @@ type historian struct {
 	clientTools map[string]bool
 }
 
-// given is an id that a message has for the agent. A thought and the answer that follows from it may have one id, and so may
-// the results of several calls; any other message that begins under an id of an earlier run keeps ours.
+// given is an id that a message has for the agent. A thought and the answer that follows from it may share an id, and so may
+// the results of several calls. Any other message that begins under an id of an earlier run keeps our id.
 type given struct {
 	id, call string
 	thought  bool
 	again    int
 }
 
-// history is the transcript as the agent is sent it, and what persons decided about calls in it.
+// history returns the transcript in the form that the agent gets, with the decisions of persons about its calls.
 func (n *names) history(transcript []agui.Message, agent string, tools []agui.Tool) (list []agui.Message, all []decided) {
 	h := historian{
 		names: n, agent: agent,
@@ -94,9 +94,9 @@ func (h *historian) message(m agui.Message) (agui.Message, bool) {
 	return m, true
 }
 
-// restoreID gives a message the id that the agent gave it. An id that an earlier run of the agent has used already is not given
-// again: an agent that numbers each run anew has no memory by id, and a framework between, such as LangGraph's reducer, would
-// replace the earlier message by the later one.
+// restoreID restores the id that the agent gave the message, unless an earlier run of the agent has already used it. An agent
+// that numbers each run from the start has no memory by id. A framework between, such as LangGraph's reducer, would replace
+// the earlier message by the later one.
 func (h *historian) restoreID(m *agui.Message, ids own) {
 	as := given{id: ids.MessageID, thought: m.Role == agui.RoleReasoning, again: ids.Again}
 	if m.Role == agui.RoleTool {
@@ -114,8 +114,8 @@ func (h *historian) restoreID(m *agui.Message, ids own) {
 	h.messages[as] = true
 }
 
-// isTheirs reports whether a message is of the agent that is called. The thread's own agent is not named with its ids, nor are
-// further ones in logs of earlier versions, which have their name on text messages.
+// isTheirs reports whether a message is from the called agent. Ids of the thread's own agent do not name it. Logs of earlier
+// versions do not name further agents either, but their text messages have the agent's name.
 func (h *historian) isTheirs(m *agui.Message, ids own) bool {
 	if ids.Agent != "" {
 		return ids.Agent == h.names.agent
@@ -123,8 +123,9 @@ func (h *historian) isTheirs(m *agui.Message, ids own) bool {
 	return m.Name == h.agent || m.Name == "" && h.names.agent == ""
 }
 
-// toolCalls leaves the cards of Questions out of a message and gives the other calls the agent's own ids. It returns what they
-// have of the message's own id. Calls of several runs may have one id: providers and agents match a result with the call before it.
+// toolCalls removes the cards of Questions from a message and gives the other calls the agent's own ids. It returns the
+// message's own ids as far as the calls have them. Calls of several runs may share an id: providers and agents match a result
+// with the call before it.
 func (h *historian) toolCalls(m *agui.Message) (of own) {
 	calls := slices.Clone(m.ToolCalls)
 	kept := calls[:0]
@@ -161,8 +162,8 @@ func isCard(c agui.ToolCall) bool {
 // inputTool is the name under which an interrupt that wants an input is shown.
 const inputTool = "request_input"
 
-// shownTool is the name under which the agent's tool is shown: one that means a card here would get buttons, and providers
-// refuse one that is empty.
+// shownTool returns the name under which an agent's tool is shown. A name that means a card here would get buttons, and
+// providers refuse an empty one.
 func shownTool(name string) string {
 	if name == approval.PermissionTool || name == inputTool || name == "" {
 		return cardPrefix + name

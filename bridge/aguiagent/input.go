@@ -15,7 +15,7 @@ import (
 type Call struct {
 	Body       []byte // a RunAgentInput
 	Translator *Translator
-	// Cancelled is set where the agent is not to be called: no person answered what it asked, and it takes nothing else.
+	// Cancelled is set if the agent must not be called: no person answered its question, and it accepts nothing else.
 	Cancelled bool
 }
 
@@ -56,7 +56,7 @@ func Prompt(call bridge.Call, deliveries []approval.Delivery) Call {
 		in.ForwardedProps = json.RawMessage("{}")
 	}
 	t := newTranslator(n, runID, in.Messages, in.Tools)
-	t.pending.unanswered(history) // a result that the agent has is taken in place of the one that was made up
+	t.pending.unanswered(history) // the agent's result replaces the one that was made up
 	return Call{Body: in.AppendJSON(nil), Translator: t, Cancelled: given.cancelled()}
 }
 

@@ -1,4 +1,4 @@
-// This file makes a Question of an interrupt: which kind it is, and what the person who answers it is shown.
+// This file converts an interrupt to a Question: its kind, and the content for the person who answers it.
 
 package aguiagent
 
@@ -20,7 +20,7 @@ const (
 	reasonInput   = "input_required"
 )
 
-// interrupts makes Questions of the interrupts of one run. It shares with the run's Translator what is known of calls and ids.
+// interrupts converts the interrupts of one run to Questions. It shares the known calls and ids with the run's Translator.
 type interrupts struct {
 	names   *names
 	call    func(key string) (agui.ToolCall, bool)
@@ -29,8 +29,8 @@ type interrupts struct {
 	custom  []customInterrupt // those of CUSTOM on_interrupt
 }
 
-// question is an interrupt as a Question. Some agents interrupt to have the client run its own tool. A yes or a no is asked for
-// where the interrupt states that (isPermission). Everything else is an input, whose answer is free where it has no schema.
+// question converts an interrupt to a Question. Some agents interrupt to have the client run its own tool. The Question is a
+// permission if the interrupt states that (isPermission). Otherwise it is an input, whose answer is free without a schema.
 func (s *interrupts) question(i agui.Interrupt) *approval.Request {
 	call, isCall := s.callOf(i)
 	if isCall && i.ToolCallID != "" && s.tools[call.Function.Name] && i.Reason != reasonCall {
@@ -55,21 +55,22 @@ func (s *interrupts) question(i agui.Interrupt) *approval.Request {
 	return q
 }
 
-// isOwn reports whether a call is of a tool that the agent has itself.
+// isOwn reports whether a call is of the agent's own tool.
 func (s *interrupts) isOwn(callID string) bool {
 	call, _ := s.call(callID)
 	return !s.tools[call.Function.Name]
 }
 
-// clientTool is a call of the client's tool. It stands in the log already, under the id that the Question gets.
+// clientTool makes a Question for a call of the client's tool. The log has the call already, under the id that the Question
+// gets.
 func (s *interrupts) clientTool(call agui.ToolCall) *approval.Request {
 	return &approval.Request{
 		CallID: s.names.call(call.ID), Kind: approval.AskClientTool, ToolName: s.names.functions.Own(call.Function.Name), Args: argsOf(call), Lasting: true,
 	}
 }
 
-// isPermission reports whether an interrupt is answered by yes or no: its schema takes that, or it has none and is about a call of a
-// tool or a confirmation.
+// isPermission reports whether an interrupt is answered by yes or no. That holds if its schema accepts yes or no. Without a
+// schema it holds if the interrupt is about a tool call or a confirmation.
 func isPermission(i agui.Interrupt) bool {
 	if len(i.ResponseSchema) > 0 {
 		_, ok := approval.OfferOf(i.ResponseSchema)
@@ -82,15 +83,16 @@ func isPermission(i agui.Interrupt) bool {
 	return i.Reason != reasonInput && (i.ToolCallID != "" || i.Reason == reasonCall || i.Reason == reasonConfirm || metadata.Approved != nil)
 }
 
-// callOf is the call of the agent's that an interrupt is about, if this run waits for its result. Agents that name no call have its
-// id within the interrupt's (Strands: v1:before_tool_call:ID:…), or name the hook that interrupted the one call that waits.
+// callOf returns the agent's call that an interrupt is about, if this run waits for its result. Some agents do not name the
+// call: they have its id within the interrupt's (Strands: v1:before_tool_call:ID:…). Others name the hook that interrupted
+// the one waiting call.
 func (s *interrupts) callOf(i agui.Interrupt) (agui.ToolCall, bool) {
 	id := i.ToolCallID
 	if id == "" {
 		id = s.callNamedIn(i)
 	}
 	call, known := s.call(id)
-	return call, id != "" && known && s.pending.waits(id) // else it is another call of that id, long over
+	return call, id != "" && known && s.pending.waits(id) // otherwise it is an earlier call of that id
 }
 
 func (s *interrupts) callNamedIn(i agui.Interrupt) string {
@@ -111,9 +113,9 @@ func (s *interrupts) callNamedIn(i agui.Interrupt) string {
 	return ""
 }
 
-// statedTool is the tool that an interrupt's metadata names, and the arguments: under a member of the framework's own
-// (metadata.mastra.{toolName,args}), or at the top (metadata.{toolName,toolInput} of AgentScope). A hook's name (Strands) stands
-// for a tool that is not shown.
+// statedTool returns the tool and the arguments that an interrupt's metadata names. They are under a member of the
+// framework's own (metadata.mastra.{toolName,args}), or at the top (metadata.{toolName,toolInput} of AgentScope). A hook's
+// name (Strands) is returned for a tool that is not shown.
 func statedTool(metadata json.RawMessage) (name string, args json.RawMessage) {
 	var top map[string]json.RawMessage
 	if json.Unmarshal(metadata, &top) != nil {
@@ -156,10 +158,10 @@ func toolIn(members map[string]json.RawMessage) (name string, args json.RawMessa
 	return name, args
 }
 
-// depthOfWords is how deep the question's text is looked for: metadata.mastra.suspendPayload.message.
+// depthOfWords is the depth to which the question's text is searched: metadata.mastra.suspendPayload.message.
 const depthOfWords = 3
 
-// wordsIn is the text of a question in metadata, or in the value of a CUSTOM on_interrupt; "" for none.
+// wordsIn returns the text of a question from metadata or from the value of a CUSTOM on_interrupt; "" if it has none.
 func wordsIn(raw json.RawMessage, depth int) string {
 	var members map[string]json.RawMessage
 	var elements []json.RawMessage
@@ -184,7 +186,7 @@ func wordsIn(raw json.RawMessage, depth int) string {
 	return ""
 }
 
-// keysOf are the names of an object's members, in one order for every replica.
+// keysOf returns the names of an object's members, in the same order on every replica.
 func keysOf(members map[string]json.RawMessage) []string {
 	keys := make([]string, 0, len(members))
 	for key := range members {
@@ -194,8 +196,8 @@ func keysOf(members map[string]json.RawMessage) []string {
 	return keys
 }
 
-// text is a value that is text; "" for any other.
+// text returns a value that is text; "" for any other.
 func text(raw json.RawMessage) (words string) {
-	_ = json.Unmarshal(raw, &words) // what is no text is none
+	_ = json.Unmarshal(raw, &words) // a value of another type leaves it ""
 	return words
 }

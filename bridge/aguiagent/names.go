@@ -40,10 +40,10 @@ type names struct {
 	begun    map[string]bool   // text messages of this run, by the agent's id
 	aliases  map[alias]string  // messages that a snapshot gave another id
 
-	functions agui.FunctionNames // under which the agent has the tools
+	functions agui.FunctionNames // the names of the tools at the agent
 }
 
-// alias is an id that a snapshot gave a message: of a result with the key of its call.
+// alias is another id that a snapshot gave a message. For a result it includes the key of its call.
 type alias struct{ role, call, id string }
 
 // newNames makes the names of one run. A Turn's id is a UUID; one of any other form gets a space of its own all the
@@ -134,18 +134,19 @@ func (n *names) subagent(theirs string) string {
 // ownKey is the member of metadata under which a message or a call of the log carries the agent's own id of it.
 const ownKey = "aqueduct"
 
-// own are the agent's own ids, in metadata. Those of a call have the id of its message too, where only calls show it.
+// own holds the agent's own ids, in metadata. The ids of a call include the id of its message, if only calls show that
+// message.
 type own struct {
 	MessageID  string `json:"messageId,omitempty"`
 	ToolCallID string `json:"toolCallId,omitempty"`
-	Agent      string `json:"agent,omitempty"` // whose ids these are; "" for the thread's own agent
+	Agent      string `json:"agent,omitempty"` // the agent with these ids; "" for the thread's own agent
 	// Again counts messages to which the agent gave one id in a run: the second has 2.
 	Again int `json:"again,omitempty"`
-	// Forgotten is set on a message that the agent's own memory does not have, as a snapshot of it shows.
+	// Forgotten is set on a message that the agent's own memory does not have, according to its snapshot.
 	Forgotten bool `json:"forgotten,omitempty"`
 }
 
-// ownMessage are the own ids of a message.
+// ownMessage returns the own ids of a message.
 func (n *names) ownMessage(key string) own {
 	ids := own{MessageID: ownID(key), Agent: n.agent}
 	if _, use, again := strings.Cut(key, keyMark); again {
@@ -154,7 +155,7 @@ func (n *names) ownMessage(key string) own {
 	return ids
 }
 
-// key is the key of the message.
+// key returns the key of the message.
 func (ids own) key() string { return keyOf(ids.MessageID, ids.Again) }
 
 // annotate adds the agent's own ids to metadata of its events. What the agent has under the same key is replaced.

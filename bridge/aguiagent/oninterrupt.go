@@ -1,5 +1,5 @@
-// This file takes CUSTOM on_interrupt, by which the adapters of LangGraph, CrewAI, Agno and others ask as they ship: the run then
-// ends without an outcome, and the client answers by forwardedProps.command.resume.
+// This file handles CUSTOM on_interrupt, by which the adapters of LangGraph, CrewAI, Agno and others ask by default. The run
+// then ends without an outcome, and the client answers by forwardedProps.command.resume.
 
 package aguiagent
 
@@ -13,7 +13,7 @@ import (
 	"aqueduct/bridge/approval"
 )
 
-// customNames are the names of the event: that of all adapters, and that of CopilotKit's SDK.
+// customNames lists the names of the event: the one of all adapters, and the one of CopilotKit's SDK.
 var customNames = []string{"on_interrupt", "on_copilotkit_interrupt"}
 
 // customInterrupt is an interrupt of a CUSTOM event.
@@ -22,8 +22,8 @@ type customInterrupt struct {
 	value json.RawMessage // of the event; the element of the interrupt where it lists several
 }
 
-// note takes in an event that may ask something, and marks it with the ids that its Questions have if the run ends without an
-// outcome. Adapters send it once for each interrupt.
+// note records an event that may ask something. It marks the event with the ids that its Questions get if the run ends
+// without an outcome. Adapters send the event once for each interrupt.
 func (s *interrupts) note(ev agui.Event) {
 	e, ok := ev.(*agui.Custom)
 	if !ok || !slices.Contains(customNames, e.Name) {
@@ -52,8 +52,8 @@ func (s *interrupts) note(ev agui.Event) {
 	e.Metadata = annotate(e.Metadata, map[string][]string{"questionIds": ids})
 }
 
-// listed are the interrupts that a value holds: its elements if each of them looks like one, else the value itself. A list that one
-// interrupt asks with (LangChain's HumanInterrupt, choices) is one value.
+// listed returns the interrupts in a value: its elements if each of them looks like an interrupt, otherwise the value itself.
+// A list that belongs to one interrupt (LangChain's HumanInterrupt, choices) is one value.
 func listed(value json.RawMessage) []json.RawMessage {
 	var elements []json.RawMessage
 	if json.Unmarshal(value, &elements) != nil || len(elements) == 0 || slices.ContainsFunc(elements, func(one json.RawMessage) bool {
@@ -69,8 +69,8 @@ func listed(value json.RawMessage) []json.RawMessage {
 	return elements
 }
 
-// interruptIn reads a value as the interrupt that it asks: the members of AG-UI's, in both spellings, within LangGraph's {id, value}
-// too. A text is the message.
+// interruptIn reads a value as an interrupt. It accepts AG-UI's members in both spellings, also within LangGraph's {id,
+// value}. A text is the message.
 func interruptIn(value json.RawMessage) agui.Interrupt {
 	i := agui.Interrupt{ID: first(value, "interruptId", "interrupt_id", "id")}
 	inner := value
@@ -94,14 +94,14 @@ func interruptIn(value json.RawMessage) agui.Interrupt {
 	case len(inner) > 0 && inner[0] == '[': // a card shows members
 		i.Metadata = withMember(nil, "value", inner)
 	}
-	// Mastra finds what it suspended by both ids, and takes them in this form.
+	// Mastra finds a suspended run by both ids, and accepts them in this form.
 	if run := first(inner, "runId"); run != "" && i.ToolCallID != "" && first(inner, "type") == "mastra_suspend" {
 		i.ID = run + "::" + i.ToolCallID
 	}
 	return i
 }
 
-// first is the first of the members that is text.
+// first returns the first of the members that is text.
 func first(object json.RawMessage, keys ...string) string {
 	for _, key := range keys {
 		if words := text(memberOf(object, key)); words != "" {

@@ -1,5 +1,5 @@
-// This file is what a run was given: the history as the agent was sent it. Nothing in it changes during the run; what the run
-// adds is in the Translator, under our ids.
+// This file holds the input of a run: the history that the agent was sent. It does not change during the run. The Translator
+// holds the run's additions, under our ids.
 
 package aguiagent
 
@@ -9,7 +9,7 @@ import (
 	"aqueduct/agui"
 )
 
-// past is the conversation that a run was given, under the agent's ids.
+// past is the conversation that a run was sent, under the agent's ids.
 type past struct {
 	messages []agui.Message
 	roles    map[string]string        // by id; an assistant's message comes first
@@ -30,7 +30,7 @@ func newPast(history []agui.Message) past {
 	return p
 }
 
-// isAnothers reports whether a message of the history is no assistant's, and so takes no calls.
+// isAnothers reports whether a message of the history is not an assistant's, so that it takes no calls.
 func (p *past) isAnothers(id string) bool {
 	return cmp.Or(p.roles[id], agui.RoleAssistant) != agui.RoleAssistant
 }

@@ -9,11 +9,11 @@ import (
 	"aqueduct/agui"
 )
 
-// unknownEventError is of a kind of event for which this file has no rule.
+// unknownEventError reports a kind of event for which this file has no rule.
 type unknownEventError struct{ is agui.Type }
 
 func (e *unknownEventError) Error() string {
-	return fmt.Sprintf("%s has no rule by which its ids become ours", e.is)
+	return fmt.Sprintf("no rule maps the ids of %s to ours", e.is)
 }
 
 // event is an event of the agent under our ids. The types come in the order of how often they do, deltas first. A START
@@ -46,8 +46,8 @@ func (n *names) event(ev agui.Event) error {
 	return nil
 }
 
-// toolCallStart is event for the START of a call. A message that only has calls has no START of its own, so its own id
-// stands with its calls. Clients give a call without a message one under the id of the call.
+// toolCallStart returns the event for the START of a call. A message with only calls has no START of its own, so its calls
+// carry its own id. Clients put a call without a message into one under the id of the call.
 func (n *names) toolCallStart(e *agui.ToolCallStart) {
 	ids := own{ToolCallID: ownID(e.ToolCallID), Agent: n.agent}
 	switch {

@@ -13,8 +13,9 @@ import (
 // it has, so the snapshot becomes the events of what it adds, and amendments of what it changes. Most agents end a run with
 // one that does neither.
 //
-// What users and operators wrote is kept here already, as they wrote it. Messages of earlier runs stay as they were. For the
-// messages of this run the snapshot is right: their texts, calls, results, order, and the ids by which the agent knows them.
+// Messages of users and operators, and messages of earlier runs, do not change: the transcript already has them. For the
+// messages of this run the snapshot is authoritative: their texts, calls, results, order, and the ids by which the agent
+// knows them.
 func (t *Translator) snapshot(dst []bridge.Output, e *agui.MessagesSnapshot) ([]bridge.Output, error) {
 	d := difference{t: t, list: t.align(e.Messages), out: dst}
 	for i := range d.list {
@@ -33,7 +34,7 @@ func (t *Translator) snapshot(dst []bridge.Output, e *agui.MessagesSnapshot) ([]
 	return d.out, d.err
 }
 
-// difference is what a snapshot has beyond what is known.
+// difference collects the content of a snapshot that is not known yet.
 type difference struct {
 	t    *Translator
 	list []stands
@@ -41,7 +42,7 @@ type difference struct {
 	err  error // the first; nothing is shown after it
 }
 
-// show shows events that a snapshot stands for.
+// show emits the events that represent a part of a snapshot.
 func (d *difference) show(events ...agui.Event) {
 	for _, ev := range events {
 		if d.err == nil {
@@ -56,8 +57,8 @@ func (d *difference) amend(a agui.Amendment) {
 	d.out = append(d.out, bridge.Output{Amended: &a})
 }
 
-// moved takes calls out of messages that lost them to other messages of the snapshot. The new owner has them by then, so that
-// no reader of the log finds a moment without them. A message that has nothing left gets no row (run.transcript).
+// moved removes calls from messages that lost them to other messages of the snapshot. The new owner already has them, so that
+// a reader of the log always finds them. A message with nothing left gets no row (run.transcript).
 func (d *difference) moved() {
 	owner := make(map[string]string) // of a call: its message, by our ids
 	for i := range d.list {
@@ -83,9 +84,9 @@ func (d *difference) moved() {
 	}
 }
 
-// ordered puts the messages of this run into the order of the snapshot. Messages that are in order already stay where they are,
-// and each other one is moved behind the one before it in the snapshot, so that what others added between them keeps its
-// place. Clients do not move a message that they have: only who joins later reads the order.
+// ordered puts the messages of this run into the order of the snapshot. Messages in order keep their place. Each other
+// message is moved after its predecessor in the snapshot, so that messages of others between them keep their place. Clients
+// do not move a message that they have: only clients that join later see the order.
 func (d *difference) ordered() {
 	place := make(map[string]int)
 	for i, m := range d.t.shown.Messages() {
@@ -107,9 +108,9 @@ func (d *difference) ordered() {
 	}
 }
 
-// forgotten marks texts of this run that the snapshot does not have, such as those of a graph's inner steps. They stay where
-// people read them, and the agent, which compares by id and would add them to its memory, is not sent them. A snapshot
-// without a message of this run was made before it.
+// forgotten marks texts of this run that the snapshot does not have, such as those of a graph's inner steps. People still see
+// them. The agent, which compares by id and would add them to its memory, is not sent them. A snapshot without any message of
+// this run was made before the run.
 func (d *difference) forgotten() {
 	stand := make(map[string]bool)
 	for i := range d.list {

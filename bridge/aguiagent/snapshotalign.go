@@ -1,13 +1,13 @@
-// This file decides which message of a snapshot is which that is known. Ids come first. Some agents number a conversation
-// anew in each snapshot, and many stream results and thoughts under other ids than their memory has; such a message is known
-// by its calls, by the call that it answers, or by its text.
+// This file identifies the messages of a snapshot with known messages. Ids come first. Some agents number a conversation from
+// the start in each snapshot, and many stream results and thoughts under other ids than their memory has. Such a message is
+// identified by its calls, by the call that it answers, or by its text.
 //
-// An id may stand more than once, in one run (call_0) or in each (msg-1). A snapshot is a conversation in its order, so of
-// several places with one id the history has the first ones, as many as are left when this run has its own. A snapshot that
-// leaves the history out has none of them.
+// An id may occur more than once, in one run (call_0) or in each (msg-1). A snapshot lists a conversation in order. Of
+// several places with one id, this run has the last ones, as many as it used; the history has the places before them. A
+// snapshot without the history has none of the history's places.
 //
-// LangGraph streams a result under a random id and gives it another in its memory; a call that was not streamed it shows under
-// the id of the result; two calls at once it may stream as one. Each of these is a case of server/aguimemory_test.go.
+// LangGraph streams a result under a random id and has another id for it in its memory. It shows a call that was not streamed
+// under the id of the result. It may stream two calls at once as one. Each of these is a case of server/aguimemory_test.go.
 
 package aguiagent
 
@@ -15,7 +15,7 @@ import (
 	"aqueduct/agui"
 )
 
-// stands is a message of a snapshot: m has keys in the place of ids.
+// stands holds a message of a snapshot; m has keys in the place of ids.
 type stands struct {
 	m  *agui.Message
 	of whose
@@ -24,7 +24,7 @@ type stands struct {
 	parent string // the agent's id of the message of the history that it is
 }
 
-// whose is where a message of a snapshot is from.
+// whose is the origin of a message of a snapshot.
 type whose uint8
 
 const (
@@ -33,13 +33,13 @@ const (
 	ofPast              // the agent was sent it
 )
 
-// spoken is what makes two messages the same.
+// spoken identifies a message by its role and text.
 type spoken struct{ role, text string }
 
-// slot is one name of messages or calls, of which there may be several.
+// slot is an id of messages or calls; several may share it.
 type slot struct{ role, id string }
 
-// align finds what is known of a snapshot. The messages of users and operators are left out.
+// align identifies the messages of a snapshot, except those of users and operators.
 func (t *Translator) align(snapshot []agui.Message) []stands {
 	l := alignment{t: t, claimed: make(map[string]bool), past: t.past.count()}
 	for i := range snapshot {
@@ -67,7 +67,7 @@ type alignment struct {
 	t       *Translator
 	list    []stands
 	claimed map[string]bool // messages of this run that the snapshot has, by our ids
-	past    map[slot]int    // how often the history has an id
+	past    map[slot]int    // how many times the history has an id
 }
 
 // count counts the ids of assistants' messages, of thoughts and of calls.
@@ -85,7 +85,7 @@ func (p *past) count() map[slot]int {
 	return n
 }
 
-// shownAs is the message of this run that has a key; "" for none.
+// shownAs returns the message of this run that has a key, or "".
 func (l *alignment) shownAs(role, key string) string {
 	id := l.t.names.messages[key]
 	if role == agui.RoleReasoning {
@@ -97,8 +97,8 @@ func (l *alignment) shownAs(role, key string) string {
 	return ""
 }
 
-// byID finds assistants' messages and thoughts by their ids. Where an id stands more than once, the history has the first ones
-// and this run the last.
+// byID finds assistants' messages and thoughts by their ids. If an id occurs more than once, the first occurrences belong to
+// the history and the last to this run.
 func (l *alignment) byID() {
 	total := make(map[slot]int)
 	for i := range l.list {
@@ -149,7 +149,7 @@ func (l *alignment) claim(s *stands, id string) {
 	l.claimed[id] = true
 }
 
-// calls gives the calls of the snapshot their keys. As with messages, the history has the first of one id.
+// calls gives the calls of the snapshot their keys. As with messages, the first occurrences of an id belong to the history.
 func (l *alignment) calls() {
 	total, past := make(map[string]int), make(map[string]int)
 	for i := range l.list {
@@ -185,7 +185,7 @@ func (l *alignment) calls() {
 	}
 }
 
-// results finds the call of each result: the oldest call of that id in the snapshot that has none yet.
+// results finds the call of each result: the oldest call of that id in the snapshot that has no result yet.
 func (l *alignment) results() {
 	type asked struct {
 		key  string
@@ -220,8 +220,8 @@ func (l *alignment) results() {
 	}
 }
 
-// result finds the nth result of a call among those that were shown. Results are matched by their place, not by their ids: the
-// id of a streamed result is in few agents that of their memory.
+// result finds the nth result of a call among those that were shown. It matches results by their place, not by their ids. In
+// few agents the id of a streamed result is the same as in their memory.
 func (l *alignment) result(s *stands, n int) {
 	ours := l.t.names.call(s.m.ToolCallID)
 	for _, m := range l.t.results[ours] {
@@ -235,7 +235,7 @@ func (l *alignment) result(s *stands, n int) {
 	}
 }
 
-// byCall finds messages by their calls. A call that was streamed without a message has one here under an id of ours, which
+// byCall finds messages by their calls. A call that was streamed without a message is in a message with an id of ours, which
 // the snapshot cannot know.
 func (l *alignment) byCall() {
 	in := make(map[string]string) // the message of a call, by our ids
@@ -258,11 +258,11 @@ func (l *alignment) byCall() {
 	}
 }
 
-// same is a message that a text stands for: of this run by our id, or of the history by the agent's.
+// same is a message found by its text: of this run by our id, or of the history by the agent's.
 type same struct{ id, parent string }
 
-// byText finds messages by their texts, of this run and of the history. Empty texts are no sign, and a message whose id stands in
-// the snapshot is not looked for.
+// byText finds messages of this run and of the history by their texts. It ignores empty texts and messages whose id is in the
+// snapshot.
 func (l *alignment) byText() {
 	lengths := make(map[int]bool, len(l.list)) // by which most differ, without a look at their texts
 	standing := make(map[slot]bool, len(l.list))
@@ -302,7 +302,7 @@ func (l *alignment) byText() {
 	}
 }
 
-// name gives a message of the snapshot our id, and notes the key of one that has another here than it was shown with.
+// name gives a message of the snapshot our id. It records the key of a message that was shown under another.
 func (l *alignment) name(s *stands) {
 	n := &l.t.names
 	switch {

@@ -14,8 +14,8 @@ import (
 	"aqueduct/internal/jsonequal"
 )
 
-// added are the events of what a message of a snapshot adds: the message, unless it is known. Of a message of the history,
-// they are those of calls that are not.
+// added returns the events for the new content of a message of a snapshot: the message, unless it is known. For a message of
+// the history it returns the events of unknown calls.
 func (d *difference) added(s *stands) []agui.Event {
 	m := s.m
 	switch m.Role {
@@ -72,7 +72,7 @@ func textEvents(m *agui.Message) []agui.Event {
 	return append(events, &agui.TextMessageEnd{MessageID: m.ID})
 }
 
-// callEvents are those of a call that was not streamed.
+// callEvents returns the events of a call that was not streamed.
 func (d *difference) callEvents(call agui.ToolCall, parent string) []agui.Event {
 	d.t.uses.begin(ownID(call.ID), call.Function.Name).open = false
 	events := []agui.Event{
@@ -98,9 +98,9 @@ func reasoningEvents(m *agui.Message) []agui.Event {
 	return append(events, &agui.ReasoningMessageEnd{MessageID: m.ID}, &agui.ReasoningEnd{MessageID: m.ID})
 }
 
-// changed is what a snapshot has of a message of this run beyond what was shown: calls that are missing and more text behind
-// what there is are shown by events; another text, other calls, metadata, the error of a tool, and another id of the agent's,
-// for which AG-UI has no event, amend the message. What a snapshot leaves out of a message stays.
+// changed shows how a message of this run differs in the snapshot. Missing calls and more text at the end are shown by
+// events. Another text, other calls, metadata, the error of a tool, and another id of the agent's have no event in AG-UI, so
+// they amend the message. Content that a snapshot omits stays.
 func (d *difference) changed(s *stands) {
 	if s.m.Role == agui.RoleActivity {
 		return
@@ -133,7 +133,7 @@ func (d *difference) changed(s *stands) {
 	d.sealed(s.m, s.id, &have)
 }
 
-// ownOf are the agent's own ids of a message that was shown.
+// ownOf returns the agent's own ids of a message that was shown.
 func ownOf(m *agui.Message) own {
 	ids, _, _ := restore(m.Metadata)
 	if ids.MessageID == "" && len(m.ToolCalls) > 0 {
@@ -153,8 +153,8 @@ func (d *difference) missing(s *stands) {
 	}
 }
 
-// otherCalls are the calls of a message as a snapshot has them; nil where they were shown so. What is spelled otherwise and
-// means the same is no change, nor is a call that is still streamed.
+// otherCalls returns the calls of a message as the snapshot has them, or nil if they were shown like that. A different
+// spelling with the same meaning is no change, nor is a call that is still streamed.
 func (d *difference) otherCalls(m, have *agui.Message) *[]agui.ToolCall {
 	if len(m.ToolCalls) == 0 {
 		return nil
@@ -190,10 +190,10 @@ func more(m, have *agui.Message) (rest string, ok bool) {
 	return strings.CutPrefix(m.Content.String(), have.Content.String())
 }
 
-// LeftOut stands in an event for bytes that its reader left out, because they are what the agent was sent.
+// LeftOut replaces bytes in an event that its reader left out because the agent only repeats its input.
 const LeftOut = "[left out]"
 
-// rewrites reports whether a message has another content than was shown.
+// rewrites reports whether the content of a message differs from the shown content.
 func rewrites(m, have *agui.Message) bool {
 	if m.Content.Absent || have.Content.Absent && m.Content.Parts == nil && m.Content.Text == "" || strings.Contains(m.Content.String(), LeftOut) {
 		return false

@@ -23,25 +23,25 @@ import (
 // first: chunks become start, content and end there, and what is open is closed, so that the rest need not know about
 // either. One goroutine uses it, and it is for one run: the next call of the agent has a new one.
 type Translator struct {
-	// KeepRaw passes on the events of the agent's own upstream: RAW, and the rawEvent of any event. Some frameworks send each
-	// event of theirs once more that way, with the whole conversation in it.
+	// KeepRaw forwards the events of the agent's own upstream: RAW, and the rawEvent of any event. Some frameworks send each
+	// of their events a second time in them, with the whole conversation.
 	KeepRaw bool
 
 	names    names
 	runID    string              // our id of the agent's run, under which the grammar has it
 	grammar  agui.Grammar        // of the agent's stream
 	uses     uses                // the calls of the run, some of which have one id
-	past     past                // what the agent was sent
+	past     past                // the input of the run
 	shown    *agui.Fold          // what this run has added, under our ids
 	results  map[string][]string // messages of this run, by the call that they answer; our ids
-	tools    map[string]bool     // of the client, by name: a call of one is for the page
+	tools    map[string]bool     // of the client, by name: the page runs a call of one
 	voices   map[string]bool     // messages that the agent sends as another's
-	typed    map[string]bool     // what has an encrypted value of a named kind, by our ids
-	pending  calls               // those without a result, by which it is known what the run waits for
+	typed    map[string]bool     // the items that have an encrypted value of a named kind, by our ids
+	pending  calls               // calls without a result; they decide what the run waits for
 	repeated map[string]bool     // calls of an earlier run that this one shows again
 	paused   *agui.RunFinished   // a RUN_FINISHED that may not have been the end (goesOn)
 	usage    []agui.TokenUsage   // of such
-	asks     interrupts          // what it may ask
+	asks     interrupts          // the questions that the run may ask
 	ended    bool
 
 	halves agui.Halves // joins characters that the agent cut in two
@@ -71,7 +71,7 @@ func (t *Translator) Ended() bool { return t.ended }
 // doneText is how streams of OpenAI's API end. Some adapters send it behind the last event.
 var doneText = []byte("[DONE]")
 
-// RefusedError reports an event that cannot be taken, by its type.
+// RefusedError reports an event that was refused, and its type.
 type RefusedError struct {
 	Type  agui.Type // "" of one whose type cannot be read
 	Cause error
@@ -80,11 +80,11 @@ type RefusedError struct {
 // Error implements error.
 func (e *RefusedError) Error() string { return "event " + string(e.Type) + ": " + e.Cause.Error() }
 
-// Unwrap is the cause.
+// Unwrap returns the cause.
 func (e *RefusedError) Unwrap() error { return e.Cause }
 
-// Sentence names, for a person, the event that was refused and the reason. It has no value of the event: agents put secrets in
-// them.
+// Sentence names, for a person, the refused event and the reason. It contains no value of the event, because agents put
+// secrets in values.
 func (e *RefusedError) Sentence() string {
 	why := "it breaks the order of events"
 	if in, ok := errors.AsType[*agui.InputError](e.Cause); ok {
@@ -94,11 +94,11 @@ func (e *RefusedError) Sentence() string {
 	} else if _, ok := errors.AsType[*unknownEventError](e.Cause); ok {
 		why = "this server has no rule for its ids"
 	}
-	return fmt.Sprintf("The agent sent an event that cannot be taken: %s, %s.", cmp.Or(string(e.Type), "without a type"), why)
+	return fmt.Sprintf("The agent sent an event that was refused: %s, %s.", cmp.Or(string(e.Type), "without a type"), why)
 }
 
-// Translate appends what the data of one SSE event means. An error is a [*RefusedError], and the Translator must not be used
-// after it.
+// Translate appends the outputs for the data of one SSE event. An error is a [*RefusedError], and the Translator must not be
+// used after it.
 func (t *Translator) Translate(dst []bridge.Output, data []byte) ([]bridge.Output, error) {
 	if bytes.Equal(data, doneText) {
 		return t.End(dst), nil
@@ -121,7 +121,7 @@ func (t *Translator) Translate(dst []bridge.Output, data []byte) ([]bridge.Outpu
 	return dst, nil
 }
 
-// take appends what an event means that could be read.
+// take appends the outputs for a decoded event.
 func (t *Translator) take(dst []bridge.Output, ev agui.Event) (_ []bridge.Output, err error) {
 	dst = setApart(dst, ev)
 	t.uses.on(ev)
@@ -137,7 +137,7 @@ func (t *Translator) take(dst []bridge.Output, ev agui.Event) (_ []bridge.Output
 			t.whole = append(t.whole, next)
 			continue
 		}
-		if _, ok := next.(*agui.RunError); ok { // ends what is open without an END
+		if _, ok := next.(*agui.RunError); ok { // it ends every open item without an END
 			t.whole = t.halves.Flush(t.whole)
 		}
 		t.whole = t.halves.Join(t.whole, next)
@@ -150,8 +150,8 @@ func (t *Translator) take(dst []bridge.Output, ev agui.Event) (_ []bridge.Output
 	return dst, nil
 }
 
-// closedEarly reports whether next is an END that the grammar made because ev came between: the message may go on behind ev,
-// with the other half of a character.
+// closedEarly reports whether next is an END that the grammar inserted because ev came between. The message may continue
+// after ev, with the other half of a character.
 func (t *Translator) closedEarly(ev, next agui.Event) bool {
 	switch ev.(type) {
 	case *agui.RunFinished, *agui.RunError:
@@ -251,7 +251,7 @@ func (t *Translator) show(dst []bridge.Output, ev agui.Event) ([]bridge.Output, 
 	return append(dst, bridge.Output{Event: ev}), nil
 }
 
-// call finds a call by its key: of this run, else the newest of that id that the agent was sent.
+// call finds a call by its key: a call of this run, otherwise the newest call of that id in the agent's input.
 func (t *Translator) call(key string) (agui.ToolCall, bool) {
 	if t.pending.mine[key] {
 		if call, ok := t.shown.Call(t.names.call(key)); ok {
@@ -264,8 +264,8 @@ func (t *Translator) call(key string) (agui.ToolCall, bool) {
 }
 
 // repeats reports whether an event shows a call again that the run was given with the history and that has no result: some
-// agents begin with it when they go on after an approval. Any other call under a known id is a new one, so is one that was left
-// without a result before the user's last message: servers such as Ollama name each first call call_0.
+// agents begin with it when they continue after an approval. Any other call under a known id is a new one. So is a call that
+// was left without a result before the user's last message: servers such as Ollama name each first call call_0.
 func (t *Translator) repeats(ev agui.Event) bool {
 	switch e := ev.(type) {
 	case *agui.ToolCallStart:

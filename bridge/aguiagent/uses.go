@@ -1,6 +1,6 @@
-// This file tells calls apart that an agent gives one id. Servers such as llama.cpp and Ollama name the first call of every
-// answer call_0, so an id that begins again in a run is another call. Inside of this package each call has a key: the
-// agent's id for the first call under it in a run, the id with a number for each later one.
+// This file distinguishes calls to which an agent gave the same id. Servers such as llama.cpp and Ollama name the first call
+// of every answer call_0, so an id that begins again in a run is another call. Inside this package each call has a key. It is
+// the agent's id for the first call under the id in a run, and the id with a number for each later one.
 
 package aguiagent
 
@@ -11,10 +11,10 @@ import (
 	"aqueduct/agui"
 )
 
-// keyMark stands between an id and the number of its use. PostgreSQL stores it, and no agent seen puts it into ids.
+// keyMark separates an id from the number of its use. PostgreSQL can store it, and no known agent uses it in ids.
 const keyMark = "\x1f"
 
-// keyOf is the key of the nth use of an id.
+// keyOf returns the key of the nth use of an id.
 func keyOf(id string, n int) string {
 	if n < 2 {
 		return id
@@ -22,17 +22,17 @@ func keyOf(id string, n int) string {
 	return id + keyMark + strconv.Itoa(n)
 }
 
-// ownID is the agent's id in a key.
+// ownID returns the agent's id in a key.
 func ownID(key string) string {
 	id, _, _ := strings.Cut(key, keyMark)
 	return id
 }
 
-// uses are the calls of a run, by the agent's id. The official clients add the arguments of a second call to the first, whose
-// JSON is broken then; a result replaces none of what they have. Two calls are what the agent's model made.
+// uses holds the calls of a run, by the agent's id. The official clients append the arguments of a second call to the first,
+// which breaks its JSON; a result does not replace any of their content. The agent's model made two calls.
 type uses struct {
 	of    map[string][]*use
-	chunk *use // that a chunk without an id goes on with
+	chunk *use // continued by a chunk without an id
 }
 
 // use is one call.
@@ -44,7 +44,7 @@ type use struct {
 	args      braces
 }
 
-// on puts the keys of calls into an event, in place of their ids.
+// on replaces the ids of calls in an event by their keys.
 func (u *uses) on(ev agui.Event) {
 	switch e := ev.(type) {
 	case *agui.ToolCallArgs:
@@ -68,7 +68,7 @@ func (u *uses) on(ev agui.Event) {
 	}
 }
 
-// last is the newest call under an id; nil without one.
+// last returns the newest call under an id, or nil.
 func (u *uses) last(id string) *use {
 	if all := u.of[id]; len(all) > 0 {
 		return all[len(all)-1]
@@ -76,7 +76,7 @@ func (u *uses) last(id string) *use {
 	return nil
 }
 
-// newest is the key of the newest call under an id.
+// newest returns the key of the newest call under an id.
 func (u *uses) newest(id string) string {
 	if last := u.last(id); last != nil {
 		return last.key
@@ -84,7 +84,7 @@ func (u *uses) newest(id string) string {
 	return id
 }
 
-// waiting is the oldest call under an id that has no result, else the newest; nil without one.
+// waiting returns the oldest call under an id that has no result, otherwise the newest; nil without one.
 func (u *uses) waiting(id string) *use {
 	for _, one := range u.of[id] {
 		if !one.answered {
@@ -94,8 +94,8 @@ func (u *uses) waiting(id string) *use {
 	return u.last(id)
 }
 
-// start is a call that begins. The START of a call that is open is left to the grammar, which refuses it as the official
-// clients do.
+// start registers a call that begins. The grammar handles the START of an open call: it refuses it, as the official clients
+// do.
 func (u *uses) start(id, name string) *use {
 	if last := u.last(id); last != nil && last.open && !last.chunked {
 		return last
@@ -121,7 +121,8 @@ func (u *uses) end(id string) string {
 	return last.key
 }
 
-// result is the key of the call that a result is of: the oldest without one, as parallel calls are answered in their order.
+// result returns the key of the call that a result belongs to: the oldest without one, because parallel calls are answered in
+// their order.
 func (u *uses) result(id string) string {
 	one := u.waiting(id)
 	if one == nil {
@@ -131,9 +132,9 @@ func (u *uses) result(id string) string {
 	return one.key
 }
 
-// onChunk gives a chunk the key of its call. Chunks may repeat the id and the name of the call that they go on with, so a
-// chunk begins another call only where it cannot be more of the one before: under another name, after a result, or after
-// arguments that are complete.
+// onChunk gives a chunk the key of its call. Chunks may repeat the id and the name of the call that they continue. So a chunk
+// begins another call only if it cannot continue the previous one: under another name, after a result, or after complete
+// arguments.
 func (u *uses) onChunk(e *agui.ToolCallChunk) {
 	one := u.chunk
 	if e.ToolCallID != "" {
@@ -167,8 +168,8 @@ func (one *use) endedBefore(e *agui.ToolCallChunk) bool {
 	return one.args.closed && (!one.open || strings.TrimSpace(e.Delta) != "")
 }
 
-// onOutcome gives the calls that a run waits for their keys. An interrupt is about one call, the oldest that waits; a pending id
-// stands for each call of that id without a result.
+// onOutcome replaces the ids of the calls that a run waits for by their keys. An interrupt is about one call, the oldest that
+// waits. A pending id means every call of that id without a result.
 func (u *uses) onOutcome(o *agui.Outcome) {
 	if o == nil {
 		return
@@ -192,8 +193,8 @@ func (u *uses) onOutcome(o *agui.Outcome) {
 	o.PendingToolCallIDs = keys
 }
 
-// braces follows a JSON object, or array, to its end. Each piece is read once, however many there are: a chunk may repeat the
-// name of its call each time, and looking at all arguments again would cost their square.
+// braces finds the end of a JSON object or array. It reads each piece once. A chunk may repeat the name of its call each
+// time, and rescanning all arguments would have quadratic cost.
 type braces struct {
 	depth             int
 	inString, escaped bool

@@ -32,12 +32,12 @@ type Answer struct {
 	MessageID string
 	// Error is set when a client tool failed.
 	Error string
-	// Command is set where a client answers by forwardedProps.command, which names no Question by our id.
+	// Command is set if a client answers by forwardedProps.command, which names no Question by our id.
 	Command *Command
 }
 
-// Command is how clients answer CUSTOM on_interrupt. Event is command.interruptEvent, which is the value of the event that the
-// client answers; nil where the client does not name it.
+// Command is a client's answer to CUSTOM on_interrupt. Event is command.interruptEvent, the value of the event that the
+// client answers; nil if the client does not name it.
 type Command struct{ Event json.RawMessage }
 
 // as has the form that Service.answer wants: Words depend on the kind of the Question, an Answer does not.

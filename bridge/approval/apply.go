@@ -129,8 +129,9 @@ func (s *Settler) authorize(ctx context.Context, tx store.Tx, session store.Sess
 	return fault.New(EditRefused, "The arguments of this call may not be changed.")
 }
 
-// editForAgent takes changed arguments of a call that the agent runs itself, where its schema offers that. They are unmasked, fit
-// the agent's schema, and are judged like a new call: a rule may block them, or forbid edits by may_edit: false.
+// editForAgent applies changed arguments to a call that the agent runs itself, if its schema offers that. They are unmasked
+// and must fit the agent's schema. The policy judges them like a new call: a rule may block them, or forbid edits by
+// may_edit: false.
 func (s *Settler) editForAgent(ctx context.Context, r store.Reader, session store.Session, q Question, d *Decision, offer Offer) error {
 	edited, err := Unmasked(ctx, r, q, d.Edited)
 	if err != nil {
@@ -152,7 +153,7 @@ func (s *Settler) editForAgent(ctx context.Context, r store.Reader, session stor
 		return fault.New(EditRefused, "The arguments of this call may not be changed.")
 	}
 	d.Edited, d.SHA256 = edited, s.Hash.Sum(edited)
-	// All who read the card see what was approved.
+	// Every reader of the card sees the approved arguments.
 	var result map[string]json.RawMessage
 	_ = json.Unmarshal(d.Result, &result) // of our own writing
 	result["editedArgs"] = edited

@@ -124,10 +124,10 @@ func AskerGoneByRestart() Decision {
 // CodeAskerGone is the code of a ToolCall, and the reason of an Approval, whose Agent is gone.
 const CodeAskerGone = "asker_gone"
 
-// CodeWentOn is the code of a client's tool call that the user's next message left behind.
+// CodeWentOn is the code of a client's tool call that the user's next message left unanswered.
 const CodeWentOn = "user_went_on"
 
-// WentOn is the Decision about a client's tool call that a user's next message leaves behind.
+// WentOn returns the Decision about a client's tool call that a user's next message leaves unanswered.
 func WentOn(user string) Decision {
 	d := Decision{By: user, Via: ViaChat, Status: store.ApprovalCancelled, ErrorCode: CodeWentOn, Reason: "The user went on without an answer."}
 	d.Result = mustJSON(map[string]string{"status": CodeWentOn, "message": d.Reason})
@@ -184,8 +184,8 @@ func readToolResult(d Decision, a Answer) (Decision, error) {
 // open for a better one.
 func readInput(ctx context.Context, d Decision, q Question, a Answer) (Decision, error) {
 	value, opened := a.Payload, Unwrapped(a.Payload)
-	// A tool message has no other way to bring JSON than in a text. Elsewhere a text that holds an object was meant as one, but for a
-	// command's, and a text such as "42" is one.
+	// A tool message can carry JSON only as text. Elsewhere, except in a command, a text that holds an object was meant as an
+	// object. A text such as "42" was meant as text.
 	if a.MessageID != "" || a.Command == nil && len(opened) > 0 && strings.ContainsRune("{[n", rune(opened[0])) {
 		value, opened = opened, value
 	}

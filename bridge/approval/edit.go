@@ -10,8 +10,8 @@ import (
 	"aqueduct/store"
 )
 
-// Unmasked restores, in changed arguments, the values that the approver was shown masked and left in their places. A mask
-// anywhere else is refused: it stands for no value.
+// Unmasked restores the masked values that the approver saw, in changed arguments that keep them in place. It refuses a mask
+// anywhere else, because such a mask represents no value.
 func Unmasked(ctx context.Context, r store.Reader, q Question, edited json.RawMessage) (json.RawMessage, error) {
 	if !bytes.Contains(edited, []byte(redact.Mask)) {
 		return edited, nil
@@ -22,7 +22,7 @@ func Unmasked(ctx context.Context, r store.Reader, q Question, edited json.RawMe
 	}
 	whole, ok := redact.Restore(q.Call.Args, original.Args, edited)
 	if !ok {
-		return nil, fault.New(InvalidAnswer, "A masked value can only be left where it is, or be replaced.")
+		return nil, fault.New(InvalidAnswer, "A masked value must stay in its place or be replaced.")
 	}
 	return whole, nil
 }

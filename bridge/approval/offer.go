@@ -7,25 +7,25 @@ import (
 	"strings"
 )
 
-// Offer names the members by which a response schema takes a yes or a no, changed arguments and a reason. Agents spell them in
-// their own ways, and an answer goes out under the names of the agent's schema.
+// Offer names the members by which a response schema accepts a yes or a no, changed arguments and a reason. Agents spell them
+// differently, and an answer is sent under the names of the agent's schema.
 type Offer struct {
-	Approved string // a boolean; "" where the whole answer is one
-	Edited   string // the arguments as they shall be instead; "" where they may not be changed
+	Approved string // a boolean; "" if the whole answer is a boolean
+	Edited   string // the changed arguments; "" if they must not be changed
 	Reason   string // the person's words; "" for none
 
 	required []string
 }
 
 const (
-	// deepestChoice is how deep alternatives of a schema are read: the level above reads each level once more.
+	// deepestChoice bounds the depth of alternatives of a schema: the level above reads each level once more.
 	deepestChoice = 8
-	// mostChoices bounds the alternatives that are read in all: references may lead to the same ones again and again.
+	// mostChoices bounds the total number of alternatives that are read: references may lead to the same ones repeatedly.
 	mostChoices = 32
 )
 
-// The spellings of members, lower case and without separators. They are those of Pydantic AI, Microsoft Agent Framework, Mastra,
-// LangChain and AgentScope.
+// These are the spellings of members, in lower case and without separators, of Pydantic AI, Microsoft Agent Framework,
+// Mastra, LangChain and AgentScope.
 var (
 	approvedNames = []string{"approved", "approve", "isapproved", "accepted", "accept", "confirmed", "confirm", "allowed"}
 	editedNames   = []string{
@@ -35,7 +35,7 @@ var (
 	reasonNames = []string{"reason", "message", "comment", "feedback", "note", "explanation"}
 )
 
-// schemaBrief is as much of a JSON Schema as an Offer is read from.
+// schemaBrief holds the parts of a JSON Schema that define an Offer.
 type schemaBrief struct {
 	Type       json.RawMessage            `json:"type"`
 	Properties map[string]json.RawMessage `json:"properties"`
@@ -48,8 +48,8 @@ type schemaBrief struct {
 	Old        map[string]json.RawMessage `json:"definitions"`
 }
 
-// OfferOf reads the Offer of a response schema. It reports false for a schema that a yes or a no does not fit: without such a
-// member, or with another one that is required and that only a form can fill.
+// OfferOf reads the Offer of a response schema. It reports false for a schema without a member for yes or no. It also does if
+// another member is required that only a form can fill.
 func OfferOf(raw json.RawMessage) (Offer, bool) {
 	if len(raw) == 0 {
 		return Offer{}, false
@@ -93,8 +93,8 @@ func (s *schemaBrief) offer(root *schemaBrief, depth int, left *int) (Offer, boo
 	return all, offers || s.isA(root, "boolean", false)
 }
 
-// with adds what another alternative offers that takes the yes or no in the same member: a schema may offer changes with a yes, and a
-// reason with a no.
+// with merges the Offer of another alternative that uses the same member for yes or no. A schema may offer changes with a
+// yes, and a reason with a no.
 func (o Offer) with(other Offer) Offer {
 	if o.Approved != "" && other.Approved == o.Approved {
 		o.Edited, o.Reason = cmp.Or(o.Edited, other.Edited), cmp.Or(o.Reason, other.Reason)
@@ -115,7 +115,7 @@ func (s *schemaBrief) named(root *schemaBrief) (Offer, bool) {
 	return o, !slices.ContainsFunc(s.Required, func(name string) bool { return !slices.Contains(known, name) })
 }
 
-// member is the first of the spellings that the object has, of that type. A type that is not stated fits.
+// member returns the first of the spellings that the object has with that type. An unstated type fits.
 func (s *schemaBrief) member(root *schemaBrief, spellings []string, kind string) string {
 	plain := strings.NewReplacer("_", "", "-", "")
 	for _, spelling := range spellings {
@@ -129,7 +129,8 @@ func (s *schemaBrief) member(root *schemaBrief, spellings []string, kind string)
 	return ""
 }
 
-// isA reports whether values of the type fit. A schema without a type, and without choices that have one, is unstated.
+// isA reports whether values of the type fit. It returns unstated for a schema without a type and without choices that have
+// one.
 func (s *schemaBrief) isA(root *schemaBrief, kind string, unstated bool) bool {
 	if ref, ok := s.referred(root); ok {
 		s = &ref
@@ -159,7 +160,7 @@ func (s *schemaBrief) isA(root *schemaBrief, kind string, unstated bool) bool {
 	})
 }
 
-// referred is the schema of the same document that this one stands for.
+// referred returns the schema of the same document that s refers to.
 func (s *schemaBrief) referred(root *schemaBrief) (ref schemaBrief, ok bool) {
 	raw := root.Defs[strings.TrimPrefix(s.Ref, "#/$defs/")]
 	if raw == nil {
@@ -168,7 +169,7 @@ func (s *schemaBrief) referred(root *schemaBrief) (ref schemaBrief, ok bool) {
 	return ref, s.Ref != "" && raw != nil && json.Unmarshal(raw, &ref) == nil
 }
 
-// canonical is an answer with the members of the Offer under the names that every surface takes.
+// canonical returns an answer with the members of the Offer under the names that every surface accepts.
 func (o Offer) canonical(payload json.RawMessage) json.RawMessage {
 	var members map[string]json.RawMessage
 	switch answer := string(payload); {
@@ -192,8 +193,8 @@ func (o Offer) canonical(payload json.RawMessage) json.RawMessage {
 	return mustJSON(members)
 }
 
-// Answer is the answer in the agent's own words: whether it was approved, the changed arguments, nil for those that were asked,
-// and the person's reason. A member that the schema requires is there also when the person gave none.
+// Answer returns the answer in the agent's own words: whether it was approved, the changed arguments (nil for the asked
+// ones), and the person's reason. A member that the schema requires is present even if the person gave none.
 func (o Offer) Answer(approved bool, edited, asked json.RawMessage, reason string) json.RawMessage {
 	if o.Approved == "" {
 		return mustJSON(approved)

@@ -83,7 +83,7 @@ func parsePermission(payload json.RawMessage) (saidPermission, error) {
 		return saidPermission{}, fault.New(InvalidAnswer, `expected {"optionId":…} or {"approved":true|false}`)
 	}
 	said := saidPermission{approved: body.Approved}
-	_ = json.Unmarshal(body.Reason, &said.reason) // what is no text is no reason
+	_ = json.Unmarshal(body.Reason, &said.reason) // a value that is not text is ignored
 	if said.edited = body.Edited; len(said.edited) == 0 {
 		said.edited = body.Edited2
 	}

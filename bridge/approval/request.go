@@ -103,8 +103,8 @@ type Delivery struct {
 	// option, for an Agent that has no other word for it: ACP's cancelled means that the prompt was cancelled.
 	Reason string
 	Reject json.RawMessage
-	// Args are those that were asked, or as a person changed them, which Edited reports. Schema is the Request's ResponseSchema, and
-	// Words is the person's reason: for an Agent that takes its answers in a form of its own.
+	// Args are the asked arguments, or the ones changed by a person, as Edited reports. Schema is the Request's
+	// ResponseSchema, and Words is the person's reason. They are for an Agent that takes its answers in a form of its own.
 	Args   json.RawMessage
 	Edited bool
 	Schema json.RawMessage

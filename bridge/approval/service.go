@@ -20,7 +20,7 @@ type Config struct {
 	Calls Calls
 	// Policy is the one in force; nil for none.
 	Policy *policy.Holder
-	// Hash is that of changed arguments.
+	// Hash computes the hash of changed arguments.
 	Hash redact.Hasher
 	// Audit keeps refused attempts; what succeeds is audited in its own transaction.
 	Audit *audit.Log

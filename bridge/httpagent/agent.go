@@ -86,9 +86,9 @@ type Config struct {
 	Secret    signed.Secret  // signs the calls; "" signs none
 	Header    http.Header    // sent with each call: a credential
 	Gate      *outbound.Gate // the way out; with the Outbound of the Limits
-	// KeepRaw passes on the RAW events and rawEvents of an agent of ProtocolAGUI.
+	// KeepRaw forwards the RAW events and rawEvents of an agent of ProtocolAGUI.
 	KeepRaw bool
-	// CancelOnLeave has a Turn end when the last client that reads it has left, as ?on_leave=cancel does for one request.
+	// CancelOnLeave ends a Turn when the last client that reads it has left, as ?on_leave=cancel does for one request.
 	CancelOnLeave bool
 }
 

@@ -6,26 +6,26 @@ import (
 	"aqueduct/bridge"
 )
 
-// callIDs are the ids of the tool calls of one invoke. Some agents number their calls anew in each step, so an id that is used
-// again is a new call. Taken for more of the first call, its arguments would be appended to complete JSON.
+// callIDs maps the ids of the tool calls of one invoke. Some agents number their calls from the start in each step, so an id
+// that is used again is a new call. Otherwise its arguments would be appended to the first call's complete JSON.
 type callIDs struct {
 	turnID   string
 	derive   func(upstream string) string
-	begun    map[string]int // how often an id was given to a call
-	answered map[string]int // how many of those have a result
+	begun    map[string]int // number of calls that had the id
+	answered map[string]int // number of these with a result
 }
 
-// begin is the id of a tool call that begins.
+// begin returns the id for a tool call that begins.
 func (c *callIDs) begin(upstream string) string {
 	c.begun[upstream]++
 	return c.newest(upstream)
 }
 
-// newest is the id of the newest tool call of an upstream's id.
+// newest returns the id of the newest tool call with an upstream id.
 func (c *callIDs) newest(upstream string) string { return c.nth(upstream, c.begun[upstream]) }
 
-// result is the id of the call that a result is of: the oldest of an upstream's id that has none, since parallel calls are
-// answered in their order; the newest where all have one.
+// result returns the id of the call that a result belongs to: the oldest with the upstream id and without a result, because
+// parallel calls are answered in their order. If all have one, it is the newest.
 func (c *callIDs) result(upstream string) string {
 	c.answered[upstream] = min(c.answered[upstream]+1, max(1, c.begun[upstream]))
 	return c.nth(upstream, c.answered[upstream])

@@ -90,8 +90,8 @@ func (f *frameReader) fill() error {
 	return err
 }
 
-// squeeze leaves out of a line past the limit what the agent was sent, until the line ends. It returns false where the frame
-// has several lines, or where the rest of the line is still past the limit.
+// squeeze removes the agent's own input from a line past the limit, until the line ends. It returns false if the frame has
+// several lines, or if the rest of the line still exceeds the limit.
 func (f *frameReader) squeeze() bool {
 	if f.echo == nil || f.squeezing || f.inData {
 		return false
@@ -102,7 +102,7 @@ func (f *frameReader) squeeze() bool {
 	return f.end <= f.limit
 }
 
-// took takes in the bytes that a read has put after the end.
+// took accounts for the bytes that a read has put after the end.
 func (f *frameReader) took(n int) {
 	from, to := f.end, f.end+n
 	if !f.squeezing {

@@ -28,8 +28,8 @@ type invokeRest struct {
 	} `json:"context"`
 
 	Tools []tool `json:"tools"`
-	// FunctionNames has the own names of tools whose names do not fit the APIs of models, by the names that they have in
-	// "messages" and "tools".
+	// FunctionNames has the original names of tools whose names do not fit the APIs of models, by their names in "messages"
+	// and "tools".
 	FunctionNames  map[string]string `json:"function_names,omitempty"`
 	State          json.RawMessage   `json:"state,omitempty"`
 	ClientContext  []clientContext   `json:"client_context"`
@@ -64,13 +64,13 @@ type resume struct {
 	Repeated bool   `json:"repeated,omitempty"`
 }
 
-// bodyOf is the request body of one invoke, the transcript fitted (agui.Fit) and in the form that the agent is configured for.
-// Lists that an agent is promised are empty and never null; resume is only there in an invoke that brings answers. The agent
-// may name tools as it was sent them, so the names go to the translator of what it answers.
+// bodyOf builds the request body of one invoke. The transcript is fitted (agui.Fit) and in the configured form. Lists that
+// the protocol promises are empty, never null; resume is present only in an invoke that brings answers. The agent may use the
+// tool names that it was sent, so the translator of its answer gets the names.
 func bodyOf(call bridge.Call, answers []approval.Delivery, form Messages) (body []byte, names agui.FunctionNames, err error) {
 	input := call.Input()
 	var open map[string]bool
-	if len(answers) > 0 && form != MessagesOpenAI { // whose API takes no call without a result
+	if len(answers) > 0 && form != MessagesOpenAI { // OpenAI's API refuses a call without a result
 		open = agui.CallsOfTurn(call.Messages)
 	}
 	fit := agui.Fit(call.Messages, call.Tools, open)

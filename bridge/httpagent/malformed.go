@@ -1,5 +1,5 @@
-// This file names the frame that could not be taken, for the log and for the trace: by its position, its type, and the member
-// that is wrong. Each kind of error of the two translators has these in another place.
+// This file identifies a frame that could not be read, for the log and for the trace: by its position, its type, and the
+// faulty member. Each kind of error of the two translators stores these elsewhere.
 
 package httpagent
 
@@ -15,7 +15,7 @@ import (
 	"aqueduct/internal/fault"
 )
 
-// malformed is the failure of a stream whose frame at the position gave the error.
+// malformed returns the failure of a stream whose frame at the position caused the error.
 func malformed(position int, f frame, err error) *fault.Error {
 	e := &trace.FrameError{Position: position, Cause: err}
 	// AG-UI has the type in the data, and some of its agents in the event's name as well.
@@ -45,7 +45,7 @@ func malformed(position int, f frame, err error) *fault.Error {
 	return &fault.Error{Code: CodeMalformed, Message: message, Cause: e}
 }
 
-// isTypeName reports whether a frame's type can be shown: a longer one, or one with other letters, is none of any protocol.
+// isTypeName reports whether a frame's type can be shown. No protocol has a longer type, or one with other letters.
 func isTypeName(name string) bool {
 	const most = 64
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-."

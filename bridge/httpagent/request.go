@@ -60,7 +60,7 @@ func (m aguiMeaning) over() bool { return m.Ended() }
 // ends implements meaning.
 func (m aguiMeaning) ends(dst []bridge.Output) []bridge.Output { return m.End(dst) }
 
-// uncalled is the meaning of a call that is not made, because the agent could only take it for a person's answer.
+// uncalled is the meaning of a call that is not made, because the agent would take it for a person's answer.
 type uncalled struct{}
 
 // translate implements meaning.
@@ -145,10 +145,10 @@ func (t *turn) open() error {
 	return nil
 }
 
-// openAgain makes the request once more for an agent that was busy; an agent that still is refuses that too.
+// openAgain repeats the request once for an agent that was busy. If the agent is still busy, the call fails.
 func (t *turn) openAgain() error {
 	t.repeated = true
-	_ = t.body.Close() // the answer was read, or means nothing
+	_ = t.body.Close() // the answer was already read, or is not needed
 	if err := retry.Sleep(t.ctx, busySpan); err != nil {
 		return t.failure(err, CodeUnreachable, "The agent could not be reached.")
 	}

@@ -2,32 +2,33 @@ package httpagent
 
 import "aqueduct/bridge/aguiagent"
 
-// An agent may send back what it was sent: AG-UI has the messages in RUN_STARTED's input and in MESSAGES_SNAPSHOT, and
-// frameworks put them into RAW, rawEvent and the state. With pictures that is more than a frame may have, and none of it is
-// news. So in a frame past the limit long runs of base64 in these members are replaced while it is read, and the rest has to
-// keep to the limit. Anywhere else a frame past the limit ends the Turn: what would be left out is the agent's own.
+// An agent may send back its input: AG-UI has the messages in RUN_STARTED's input and in MESSAGES_SNAPSHOT, and frameworks
+// put them into RAW, rawEvent and the state. With pictures they exceed a frame's limit, and none of them is new.
+//
+// So in a frame past the limit, long runs of base64 in these members are removed while it is read. The rest must fit the
+// limit. Any other frame past the limit ends the Turn, because its bytes are the agent's own.
 
 const (
-	// echoRun is how long a run of base64 is that is left out. What else has such runs, keys and hashes, is shorter.
+	// echoRun is the minimum length of a run of base64 that is removed. Keys and hashes are shorter.
 	echoRun = 16 << 10
-	// echoBytes bounds a frame whose runs are left out, as it is read: six times the pictures that one call sends as base64.
-	// It costs time and no memory.
+	// echoBytes bounds a frame whose runs are removed, in bytes read: six times the pictures that one call sends as base64.
+	// Reading it costs time and no memory.
 	echoBytes = 512 << 20
 )
 
-// squeezer leaves out runs of base64 while JSON is read, and keeps its state from one piece to the next. It trusts that the
-// JSON is valid: what becomes of other text is not valid either.
+// squeezer removes runs of base64 while JSON is read, and keeps its state between pieces. It assumes that the JSON is valid:
+// invalid JSON stays invalid.
 type squeezer struct {
 	depth            int
 	inString, escape bool
 	last, key, top   memberName // the last string, the member that is open, and the one of the whole object
 	run              int        // bytes of the run so far
 	runAt            int        // where it begins in the buffer
-	cutting          bool       // its bytes are left out
+	cutting          bool       // its bytes are removed
 	read             int        // bytes in all
 }
 
-// memberName is the beginning of a string, by which the members that count here differ.
+// memberName is the beginning of a string, long enough to distinguish the relevant members.
 type memberName struct {
 	text [16]byte
 	size int
@@ -44,14 +45,14 @@ func (m *memberName) is(name string) bool {
 	return m.size == len(name) && string(m.text[:m.size]) == name
 }
 
-// mayCut reports whether the string that is open may hold what the agent was sent. An encrypted value is no picture, and
-// counts to its last byte.
+// mayCut reports whether the open string may hold the agent's input. An encrypted value is not a picture; all its bytes
+// count.
 func (s *squeezer) mayCut() bool {
 	t := &s.top
 	return (t.is("messages") || t.is("input") || t.is("event") || t.is("rawEvent") || t.is("snapshot")) && !s.key.is("encryptedValue")
 }
 
-// squeeze moves what is kept of buf[from:to] to buf[at:], at being from or before it, and returns where that ends.
+// squeeze moves the kept bytes of buf[from:to] to buf[at:] and returns their end. at is not after from.
 func (s *squeezer) squeeze(buf []byte, at, from, to int) int {
 	s.read += to - from
 	for i := from; i < to; i++ {
@@ -78,7 +79,7 @@ func (s *squeezer) squeeze(buf []byte, at, from, to int) int {
 	return at
 }
 
-// character takes one byte of a string.
+// character consumes one byte of a string.
 func (s *squeezer) character(buf []byte, at int, c byte) int {
 	escaped := s.escape
 	s.escape = c == '\\' && !escaped
@@ -100,7 +101,7 @@ func (s *squeezer) character(buf []byte, at int, c byte) int {
 	return at + 1
 }
 
-// more takes one byte of a run.
+// more consumes one byte of a run.
 func (s *squeezer) more(buf []byte, at int, c byte) int {
 	if s.cutting {
 		return at
@@ -118,7 +119,7 @@ func (s *squeezer) more(buf []byte, at int, c byte) int {
 	return s.runAt + copy(buf[s.runAt:], aguiagent.LeftOut)
 }
 
-// base64Bytes are those of both alphabets, and of percent signs in a URL.
+// base64Bytes are the bytes of both alphabets, and of percent signs in a URL.
 var base64Bytes = func() (table [256]bool) {
 	for _, c := range "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_=%" {
 		table[c] = true

@@ -11,24 +11,29 @@ import (
 	"aqueduct/internal/retry"
 )
 
-// A person stops an answer and asks something else at once. The agent notices the first by its closed connection, and some
-// frameworks take one run of a conversation at a time: until they have noticed, they refuse the second (Strands:
-// THREAD_BUSY). No protocol has a sign by which the agent tells that it has noticed. So the next call of the conversation
-// waits for noticeSpan after the connection was closed, and one that is refused as busy all the same is made once more.
+// A person stops an answer and sends a new message at once:
+//
+//  1. The agent notices the stop by its closed connection.
+//  2. Some frameworks allow one run of a conversation at a time. Until they have noticed the stop, they refuse the next run
+//     (Strands: THREAD_BUSY).
+//  3. No protocol reports that the agent has noticed.
+//
+// So the next call of the conversation waits for noticeSpan after the connection was closed. A call that is still refused as
+// busy is repeated once.
 const (
-	// noticeSpan is longer than a server takes to find its connection closed and to run its clean-up, and short for a person.
+	// noticeSpan is longer than a server needs to detect the closed connection and to clean up, and short for a person.
 	noticeSpan = 250 * time.Millisecond
-	// busySpan is for a server that looks for the close only between two pieces of its answer.
+	// busySpan is for a server that checks for the close only between two pieces of its answer.
 	busySpan = time.Second
 )
 
-// stops knows the conversations of which a call was given up a moment ago.
+// stops records the conversations whose call was cancelled a moment ago.
 type stops struct {
 	mu sync.Mutex
-	at map[string]time.Time // by bridge.Call.InstanceID; older ones than noticeSpan go with the next note
+	at map[string]time.Time // by bridge.Call.InstanceID; the next note removes entries older than noticeSpan
 }
 
-// note is called when the connection of a call was closed before the agent had ended.
+// note records that the connection of a call was closed before the agent had ended.
 func (s *stops) note(conversation string) {
 	now := time.Now()
 	s.mu.Lock()
@@ -44,7 +49,7 @@ func (s *stops) note(conversation string) {
 	s.at[conversation] = now
 }
 
-// wait returns when the agent has had its time to notice.
+// wait returns after the agent has had noticeSpan to notice the stop.
 func (s *stops) wait(ctx context.Context, conversation string) error {
 	s.mu.Lock()
 	at, stopped := s.at[conversation]
@@ -55,12 +60,12 @@ func (s *stops) wait(ctx context.Context, conversation string) error {
 	return retry.Sleep(ctx, noticeSpan-time.Since(at))
 }
 
-// isBusyStatus reports whether an HTTP status refuses a call because another one of the conversation is under way.
+// isBusyStatus reports whether an HTTP status refuses a call because another call of the conversation is under way.
 func isBusyStatus(status int) bool {
 	return status == http.StatusConflict || status == http.StatusLocked
 }
 
-// isBusy reports whether an answer is nothing but an error that means the same.
+// isBusy reports whether an answer consists only of an error that means the same.
 func isBusy(outputs []bridge.Output) bool {
 	if len(outputs) != 1 || outputs[0].End == nil || outputs[0].End.Failure == nil {
 		return false

@@ -51,10 +51,10 @@ type translator struct {
 	// At most one of text and reasoning is open. "" is none.
 	text      string // id of the open text message
 	reasoning string // id of the open reasoning
-	parent    string // newest text message, which tool calls hang under
+	parent    string // newest text message, the parent of tool calls
 	calls     callIDs
 
-	names agui.FunctionNames // under which the agent was sent the tools
+	names agui.FunctionNames // the names of the tools at the agent
 }
 
 // newTranslator makes a translator for one invoke of a Turn. newID makes the ids of messages. A Turn's id that is no
@@ -142,7 +142,7 @@ func decode(name string, data []byte, v any) error {
 // missing is the error of a frame without a member that its kind needs.
 func missing(frame, member string) error { return &missingError{frame, member} }
 
-// missingError is an error by which the trace names the member (malformed).
+// missingError names a missing member; malformed copies it to the trace.
 type missingError struct{ frame, member string }
 
 // Error implements error.

@@ -110,7 +110,7 @@ func shownTool(name string) string {
 	return name
 }
 
-// toolResult is the result of a call that the agent ran itself (callIDs.result).
+// toolResult handles the result of a call that the agent ran itself (callIDs.result).
 // {"id":"c1","content":"3 hits"}; content may be any JSON, which becomes its text.
 func (t *translator) toolResult(dst []bridge.Output, data []byte) ([]bridge.Output, error) {
 	var body struct {

@@ -48,8 +48,8 @@ type turn struct {
 	answers []approval.Delivery
 
 	resumable bool // its answer has resumableHeader
-	over      bool // the agent is not at work: it was not called, or its answer has ended
-	said      bool // something of the answer was returned
+	over      bool // the agent is not running: it was not called, or its answer has ended
+	said      bool // a part of the answer was returned
 	repeated  bool // the agent was busy, and was called once more
 
 	body   io.ReadCloser
@@ -151,7 +151,7 @@ func (t *turn) Cancel(context.Context) error {
 	return nil
 }
 
-// Release closes the connection and stops the timers. An agent that is at work has to notice it.
+// Release closes the connection and stops the timers. A running agent must notice the closed connection.
 func (t *turn) Release() {
 	t.limits.stop()
 	t.cancel(context.Canceled)

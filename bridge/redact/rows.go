@@ -99,7 +99,7 @@ func (r *rows) context(e store.ContextEntry) store.ContextEntry {
 	return e
 }
 
-// call seals args, result and event: they are executed or handed to the agent. An error is shown only.
+// call seals args, result and event, which are executed or sent to the agent. An error is only shown.
 func (r *rows) call(c store.ToolCall) store.ToolCall {
 	r.sealing(ofArgs, c.ID, known(c.SessionID), &c.Args)
 	r.sealing(ofResult, c.ID, known(c.SessionID), &c.Result)

@@ -22,14 +22,14 @@ type Registration struct {
 	Endpoint string `json:"endpoint" validate:"required,max=2048"` // of http without /invoke
 	Protocol string `json:"protocol,omitempty"`                    // http, the default, or agui
 	// Capabilities are AG-UI's AgentCapabilities, or any other object or array that the program likes to be shown. "resumable":
-	// true announces that the agent can be called again after its call was lost (bridge.Resumable). "raw": "keep" has the
-	// events of its own upstream passed on.
+	// true announces that the agent can be called again after its call was lost (bridge.Resumable). "raw": "keep" forwards
+	// the events of its own upstream.
 	Capabilities json.RawMessage `json:"capabilities,omitempty"`
 	// Auth is what the agent is sent with each call, so that it knows who calls.
 	Auth *Auth `json:"auth,omitempty"`
 }
 
-// KeepRaw is the value of "raw" in capabilities that has an AG-UI agent's RAW events and rawEvents passed on.
+// KeepRaw is the value of "raw" in capabilities that forwards an AG-UI agent's RAW events and rawEvents.
 const KeepRaw = "keep"
 
 // Auth is a credential of ours at an agent. It is kept encrypted and never shown.

@@ -42,7 +42,7 @@ type Upstream struct {
 	Secret   signed.Secret // signs each call
 	// Resumable is the value in its capabilities (bridge.Resumable).
 	Resumable bool
-	// KeepRaw is set where its capabilities have "raw": "keep".
+	// KeepRaw is set if its capabilities have "raw": "keep".
 	KeepRaw bool
 }
 

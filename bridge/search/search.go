@@ -1,12 +1,12 @@
-// Package search finds threads by the words of their titles and messages. It keeps the texts that are looked through, which
-// the database holds beside the messages (store.SearchTx), up to date with them.
+// Package search finds threads by the words of their titles and messages. It keeps the searchable texts, which the database
+// stores next to the messages (store.SearchTx), up to date.
 //
-// What a commit writes is only marked by it: the texts are made after it, newest first, so that nothing that a client
-// waits for becomes slower. A text counts only while it is that of its message, and of the current branch, so a change or
-// a deletion takes effect with its own commit, and what is new is found a moment later. A search makes the newest texts
-// first, so a client finds what it has just seen.
+// A commit only marks the rows that it writes. Their texts are made after it, newest first, so that no request of a client
+// becomes slower. A text counts only while it matches its message, on the current branch. So a change or a deletion takes
+// effect with its own commit, and a new message is found a moment later. A search makes the newest texts first, so a client
+// finds the messages that it has just seen.
 //
-// A text is made of the message as it is kept. What was masked is not in it, and sealed originals are not read.
+// A text is made from the stored message. It does not contain masked values, and sealed originals are not read.
 package search
 
 import (
@@ -21,36 +21,37 @@ import (
 )
 
 const (
-	// takeAtOnce bounds the texts of one transaction: SQLite's one writer waits for as long as it takes.
+	// takeAtOnce bounds the texts of one transaction, because SQLite's one writer waits for it.
 	takeAtOnce = 16
-	// lookEvery is how often each replica looks for texts to make while there are none.
+	// lookEvery is the interval at which an idle replica checks for texts to make.
 	lookEvery = time.Second
-	// rest is how many times as long as a transaction took the pause after it is: what clients wait for comes first.
+	// rest is the length of the pause after a transaction, as a multiple of the transaction's time. It gives the requests of
+	// clients priority.
 	rest = 19
-	// catchUp bounds the transactions by which one search makes texts: those of the newest answers, and not all of a backlog.
+	// catchUp bounds the transactions by which one search makes texts: enough for the newest answers, not for a backlog.
 	catchUp = 4
-	// othersCommit is how long a search waits for texts that are made elsewhere, at most catchUp times.
+	// othersCommit is the time for which a search waits for texts that another replica makes, at most catchUp times.
 	othersCommit = 20 * time.Millisecond
 )
 
-// Index finds threads. Run must be running, else texts are made by searches alone.
+// Index finds threads. Unless Run is running, only searches make texts.
 type Index struct {
 	store store.Store
 	log   *slog.Logger
 }
 
-// New makes an Index.
+// New returns an Index.
 func New(st store.Store, log *slog.Logger) *Index { return &Index{store: st, log: log} }
 
-// Run makes texts until ctx ends, those of threads from before there was a search too. After each transaction it rests,
-// so that it uses a twentieth of the writer's time at most. Any number of replicas may run it at once.
+// Run makes texts until ctx ends, also those of threads from before the search existed. It pauses after each transaction, so
+// that it uses at most a twentieth of the writer's time. Several replicas may run it at once.
 func (x *Index) Run(ctx context.Context) {
 	failing := false
 	for {
 		begun := time.Now()
 		made, _, err := x.round(ctx)
 		if err != nil && !failing && ctx.Err() == nil {
-			x.log.Warn("the texts of threads are not searched, trying again", slog.Any("error", err))
+			x.log.Warn("the texts of threads were not indexed, trying again", slog.Any("error", err))
 		}
 		failing = err != nil
 		after := lookEvery
@@ -63,7 +64,7 @@ func (x *Index) Run(ctx context.Context) {
 	}
 }
 
-// pause waits, and reports whether ctx goes on.
+// pause waits, and reports whether ctx is still active.
 func pause(ctx context.Context, d time.Duration) bool {
 	wait := time.NewTimer(d)
 	defer wait.Stop()
@@ -75,21 +76,21 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Threads lists the threads that the query finds; see store.SearchReader. The query has at least one word.
+// Threads lists the threads that match the query; see store.SearchReader. The query has at least one word.
 func (x *Index) Threads(ctx context.Context, in store.Scope, query store.SearchQuery) ([]store.Session, string, error) {
 	for range catchUp {
 		made, behind, err := x.round(ctx)
 		if err != nil || !behind {
-			break // on a full disk texts that are there are still found; Run logs the error
+			break // on a full disk, existing texts are still found; Run logs the error
 		}
-		if made == 0 { // Run, or another replica, has taken them and has not committed yet
+		if made == 0 { // Run or another replica has taken them and has not committed yet
 			pause(ctx, othersCommit)
 		}
 	}
 	return x.store.Search(ctx, in, query)
 }
 
-// round makes a few texts, and returns how many, and whether any were to be made.
+// round makes a few texts. It returns their number, and whether there were any to make.
 func (x *Index) round(ctx context.Context) (made int, behind bool, err error) {
 	if behind, err = x.store.SearchBehind(ctx, store.System()); err != nil || !behind {
 		return 0, false, err

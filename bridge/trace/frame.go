@@ -2,12 +2,12 @@ package trace
 
 import "strconv"
 
-// FrameError names the frame of an agent's stream that could not be taken. It has none of the frame's values: agents put
-// secrets into them.
+// FrameError identifies the frame of an agent's stream that could not be read. It contains none of the frame's values,
+// because agents put secrets into them.
 type FrameError struct {
 	Position int    `json:"position"`         // in the stream of this call, from 1
 	Type     string `json:"type,omitempty"`   // the frame's own name of its type
-	Member   string `json:"member,omitempty"` // JSON Pointer to what is wrong; "" for the frame as a whole
+	Member   string `json:"member,omitempty"` // JSON Pointer to the faulty member; "" for the frame as a whole
 	Reason   string `json:"reason,omitempty"`
 	Cause    error  `json:"-"` // for the log
 }

@@ -108,7 +108,7 @@ type TurnEnd struct {
 	Usage      json.RawMessage `json:"usage,omitempty"`
 	DurationMS int64           `json:"duration_ms"`     // from the prompt to the end
 	PausedMS   int64           `json:"paused_ms"`       // of these, while a question was open
-	Frame      *FrameError     `json:"frame,omitempty"` // of the agent, that could not be taken
+	Frame      *FrameError     `json:"frame,omitempty"` // the agent's frame that could not be read
 }
 
 // Why an agent was called.

@@ -105,7 +105,7 @@ func withOptions(flags []agentFlag) (agents []agentFlag, err error) {
 	return agents, nil
 }
 
-// option is the first option of a part of a list that holds only options.
+// option returns the first option of a part of a list that contains only options.
 func (a agentFlag) option() string {
 	switch {
 	case a.resumable:

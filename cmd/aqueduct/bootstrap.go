@@ -15,14 +15,14 @@ import (
 	"aqueduct/server/auth"
 )
 
-// tokenBootstrapCmd makes the token by which a proxy elsewhere gets its own one: the first, or, where it is reusable, one
-// at each of its starts. Its flags are in the token; the proxy cannot choose another id or agent.
+// tokenBootstrapCmd makes the token by which a proxy elsewhere gets its own token: the first one or, if it is reusable, one
+// at each start. The token contains the flags; the proxy cannot choose another id or agent.
 type tokenBootstrapCmd struct {
-	Proxy    string        `help:"Id of the proxy it is for. With --reusable it may be left out: the token is then for the proxy that uses it first." placeholder:"ID"`
-	Reusable bool          `help:"Let the proxy register with it again, at each of its starts. No other proxy can."`
+	Proxy    string        `help:"Id of the proxy it is for. With --reusable you may omit it: the token is then for the first proxy that uses it." placeholder:"ID"`
+	Reusable bool          `help:"Let the proxy register with it at each of its starts. No other proxy can use it."`
 	Agent    string        `help:"Id of the agent the proxy serves; the proxy's id when not given." placeholder:"ID"`
 	Name     string        `help:"Name of the proxy, shown to people."`
-	TTL      time.Duration `name:"ttl" help:"How long it is good: 1h, and a day at most, as it works once; with --reusable 2160h, as do the tokens that the proxy gets with it."`
+	TTL      time.Duration `name:"ttl" help:"Life of the token: 1h by default and a day at most, because it works once; 2160h by default with --reusable. The tokens that the proxy gets with a reusable one expire with it."`
 	Life     tokenFlags    `embed:""`
 	Key      keyFlag       `embed:""`
 }
@@ -30,8 +30,8 @@ type tokenBootstrapCmd struct {
 // bootstrapTime is the life of a token that works once, without --ttl.
 const bootstrapTime = time.Hour
 
-// Run implements the command. Nothing is kept: that the token was used is recorded when it is. The id and the end of a
-// reusable one are printed beside it, to revoke it by.
+// Run implements the command. It stores nothing: the server records the token at its use. For a reusable token it also prints
+// the id, for revocation, and the end.
 func (c *tokenBootstrapCmd) Run(to output) error {
 	if c.Proxy == "" && !c.Reusable {
 		return errors.New("--proxy: a token that works once names its proxy; with --reusable it may be left out")

@@ -24,8 +24,8 @@ const hostProcess = "host_process"
 type contractFile struct {
 	env          []string        // for the agent
 	capabilities json.RawMessage // announced beside ours
-	inventory    time.Duration   // how often lists are sent; negative: only when it links, 0: the file has none
-	envAllowed   []string        // names that the agent gets of the gateway's environment; nil: the file has none
+	inventory    time.Duration   // how often lists are sent; negative: only when it links, 0: not in the file
+	envAllowed   []string        // names that the agent gets of the gateway's environment; nil: not in the file
 	downloadMost int64           // bytes of an archive; 0: no bound
 }
 
@@ -79,7 +79,7 @@ func (c *contractFile) translate(given map[string]any) error {
 	return nil
 }
 
-// top takes the contract's settings at the top of the file that no flag is for.
+// top reads the contract's top-level settings for which there is no flag.
 func (c *contractFile) top(given map[string]any) error {
 	mock, err := take(given, "mock_mode", "true or false", asBool)
 	if err != nil {
@@ -88,7 +88,7 @@ func (c *contractFile) top(given map[string]any) error {
 	if mock {
 		return errors.New("mock_mode: this proxy has no mock agent; name one as agent_command")
 	}
-	// Skills are agent inputs, which this proxy places whenever the gateway sends any; the switch is the other end's.
+	// Skills are agent inputs, which this proxy places whenever the gateway sends any. The switch belongs to the other end.
 	if _, err := take(given, "skills_mounting_enabled", "true or false", asBool); err != nil {
 		return err
 	}
@@ -104,13 +104,14 @@ func (c *contractFile) top(given map[string]any) error {
 		return err
 	}
 	if given["url"] != nil {
-		delete(given, "profiles") // of a flag that the contract's proxy has and this one has not
+		delete(given, "profiles") // for a flag of the contract's proxy that this one does not have
 	}
 	c.envAllowed, err = take(given, "agent_env_allowlist", "a list of names", asTexts)
 	return err
 }
 
-// take removes a setting and reads it; the zero value where the file has none. The error quotes nothing of the file.
+// take removes a setting and reads it; it returns the zero value if the file does not have it. The error quotes nothing of
+// the file.
 func take[T any](given map[string]any, key, expected string, as func(any) (T, bool)) (value T, err error) {
 	raw, ok := given[key]
 	if !ok {
@@ -123,7 +124,7 @@ func take[T any](given map[string]any, key, expected string, as func(any) (T, bo
 	return value, err
 }
 
-// asBool reads a boolean in the forms that the contract's proxy takes.
+// asBool reads a boolean in the forms that the contract's proxy accepts.
 func asBool(raw any) (value, ok bool) {
 	switch fmt.Sprint(raw) {
 	case "true", "1":
@@ -134,7 +135,7 @@ func asBool(raw any) (value, ok bool) {
 	return false, false
 }
 
-// maxCount bounds numbers of the file: more seconds than these are no span.
+// maxCount bounds numbers of the file: more seconds do not fit a duration.
 const maxCount = 1 << 31
 
 // asCount reads a number that is not negative.

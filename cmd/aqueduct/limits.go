@@ -24,7 +24,7 @@ type limitFlags struct {
 	AgentFirstByteTimeout time.Duration `default:"300s" help:"How long an agent may take to begin its answer."`
 	AgentIdleTimeout      time.Duration `default:"300s" help:"How long an agent may go without a complete frame."`
 	AgentTotalTimeout     time.Duration `default:"3600s" help:"How long one call of an agent may take in all."`
-	ApprovalTTL           time.Duration `name:"approval-ttl" default:"10m" help:"How long a permission waits when neither the agent nor a rule says. Inputs and tools of a page wait until they are answered."`
+	ApprovalTTL           time.Duration `name:"approval-ttl" default:"10m" help:"How long a permission waits when neither the agent nor a rule sets it. Inputs and tools of a page wait until they are answered."`
 	OwnerWait             time.Duration `default:"30s" help:"How long a prompt waits for the replica that owns its thread to begin it."`
 	ToolTimeout           time.Duration `default:"60s" help:"How long a tool may run when neither it nor its call says."`
 	Heartbeat             time.Duration `default:"15s" help:"Silence after which a stream gets a comment."`

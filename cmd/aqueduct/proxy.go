@@ -148,8 +148,8 @@ func stateOf(gateway, id string) string {
 	return folder
 }
 
-// tokens returns the source of tokens. A file goes first and is read again and again, so it may be rotated; then the
-// token of the settings, or one that the proxy got by itself since and keeps in its state folder: both are renewed in
+// tokens sets the source of tokens. A token file has priority and is read repeatedly, so it may be rotated. Otherwise it is
+// the token of the settings, or one that the proxy obtained since and keeps in its state folder. The proxy renews both in
 // time.
 func (c *proxyCmd) tokens(cfg *proxy.Config, set *settings) error {
 	given, err := set.secret(authToken)
@@ -186,8 +186,8 @@ func (c *proxyCmd) tokens(cfg *proxy.Config, set *settings) error {
 	return nil
 }
 
-// registerAt is where the gateway at an address gives tokens, by the paths of the contract; "" where the address has
-// another path. A token that is sent there has been shown to that host before.
+// registerAt returns the register route of the gateway at an address, by the paths of the contract; "" for an address with
+// another path. That host has already seen the token that is sent there.
 func registerAt(gateway string) string {
 	u, err := url.Parse(gateway)
 	if err != nil {

@@ -37,7 +37,7 @@ type serveCmd struct {
 	Database     databaseFlag  `default:"sqlite:./data/aqueduct.db" help:"sqlite:PATH or postgres://…"`
 	Demo         bool          `help:"Start the demo agent, which needs no model."`
 	DemoPace     time.Duration `default:"20ms" help:"Pause of the demo agent between two pieces of text."`
-	Agent        []agentFlag   `help:"An agent, as id=URL, of one that speaks AG-UI id=URL,protocol=agui; ,resumable after it if the agent can be called again after a restart of the server; ,raw=keep to pass on the RAW events and rawEvents of one that speaks AG-UI, which are dropped by default; ,on_leave=cancel if its work ends with the last client that reads it; repeatable." placeholder:"ID=URL"`
+	Agent        []agentFlag   `help:"An agent, as id=URL, of one that speaks AG-UI id=URL,protocol=agui; ,resumable after it if the agent can be called again after a restart of the server; ,raw=keep to forward the RAW events and rawEvents of one that speaks AG-UI, which are dropped by default; ,on_leave=cancel if its work ends with the last client that reads it; repeatable." placeholder:"ID=URL"`
 	OpenAIAgent  []string      `name:"openai-agent" help:"Id of an --agent that gets the conversation in OpenAI's form; repeatable." placeholder:"ID"`
 	DefaultAgent string        `help:"Id of the agent for clients that name none. Otherwise the first that is online of: --agent, the assistant of --model, --demo, --acp, acp-agents, then proxies as they registered first." placeholder:"ID"`
 	Auth         string        `enum:"none,token" default:"token" help:"Who may call: token is whoever has the token; none is every program of this machine, on loopback only."`

@@ -33,7 +33,7 @@ func (k keyFlag) keys() (*auth.Keys, error) {
 // tokenCmd makes tokens.
 type tokenCmd struct {
 	Issue     tokenIssueCmd     `cmd:"" help:"Print a new token."`
-	Bootstrap tokenBootstrapCmd `cmd:"" help:"Print a token by which a proxy elsewhere gets its own one: for that proxy alone, once, within an hour; with --reusable at each of its starts."`
+	Bootstrap tokenBootstrapCmd `cmd:"" help:"Print a token by which one proxy elsewhere gets its own token, once, within an hour; with --reusable at each of its starts."`
 	Show      tokenShowCmd      `cmd:"" help:"Print the token of the server on this machine."`
 	List      tokenListCmd      `cmd:"" help:"List the tokens, sessions and API keys that a server knows."`
 	Revoke    tokenRevokeCmd    `cmd:"" help:"Revoke a token, session or API key, or all of a user."`
@@ -90,7 +90,7 @@ func (c *tokenIssueCmd) Run(to output) error {
 	return printIssued(to, issued)
 }
 
-// printIssued prints a token. It alone goes to the output, so that it can be written to a file or piped.
+// printIssued prints a token. It prints only the token to the output, so that it can be written to a file or piped.
 func printIssued(to output, issued auth.Issued) error {
 	_, err := fmt.Fprintf(to.log, "token %s, until %s\n", issued.ID, issued.Until.UTC().Format(time.RFC3339))
 	_, printed := fmt.Fprintln(to.out, issued.Token)

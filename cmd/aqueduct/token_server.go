@@ -225,7 +225,7 @@ type serviceAccountCreateCmd struct {
 	Name   string        `arg:"" help:"Its name."`
 	Roles  []string      `required:"" xor:"kind" help:"Its roles, with commas between; each must be one of yours." placeholder:"ROLE"`
 	Agent  string        `required:"" xor:"kind" help:"Instead of roles: the key calls models and tools as this agent, and does nothing else." placeholder:"ID"`
-	Owner  string        `help:"With --agent: the user who decides what it asks; you when not given." placeholder:"USER"`
+	Owner  string        `help:"With --agent: the user who decides its questions; you when not given." placeholder:"USER"`
 	TTL    time.Duration `help:"How long the key is good; until it is revoked when not given."`
 }
 

@@ -73,12 +73,12 @@ func (b *toolbox) conversation(messages []json.RawMessage, answers []answer) []j
 	return list
 }
 
-// endedHere is the answer to a result that the model did not answer: Mistral's API takes only an assistant's message after
+// endedHere is the answer to a result that the model did not answer: Mistral's API accepts only an assistant's message after
 // a tool's.
 const endedHere = "(The answer ended here.)"
 
-// join makes one message of two of one speaker, which DeepSeek's reasoner and Gemini want to alternate. A call stays in front
-// of its results, and so the last of its message.
+// join merges two messages of one speaker, because DeepSeek's reasoner and Gemini require alternation. A call must precede
+// its results, so it is the last of its message.
 func join(before, m pastMessage) (pastMessage, bool) {
 	if before.Role != m.Role || before.Name != m.Name || m.Role != "user" && m.Role != "assistant" || len(before.ToolCalls) > 0 {
 		return m, false
@@ -97,7 +97,7 @@ func join(before, m pastMessage) (pastMessage, bool) {
 	return before, true
 }
 
-// partsOf are the parts of a content; a text is one.
+// partsOf returns the parts of a content; a text is one part.
 func partsOf(content json.RawMessage) (parts []json.RawMessage) {
 	var text string
 	if json.Unmarshal(content, &text) == nil {
@@ -107,10 +107,10 @@ func partsOf(content json.RawMessage) (parts []json.RawMessage) {
 	return parts
 }
 
-// shortName is the only form in which Mistral's API takes the id of a call, and every other API takes it too.
+// shortName is the only form in which Mistral's API accepts the id of a call. Every other API accepts it too.
 var shortName = regexp.MustCompile(`^[a-zA-Z0-9]{9}$`)
 
-// shortID is the id of a call for the model: the same for the same id, so that servers find what they cached.
+// shortID returns the id of a call for the model. It is deterministic, so that servers find their cached prompts.
 func shortID(id string) string {
 	if shortName.MatchString(id) {
 		return id

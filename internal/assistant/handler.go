@@ -47,7 +47,7 @@ type invocation struct {
 	Messages []json.RawMessage `json:"messages"`
 	Tools    []pageTool        `json:"tools"`
 	Resume   []answer          `json:"resume"`
-	// FunctionNames has the own names of tools that Messages and Tools have under others.
+	// FunctionNames has the original names of tools that Messages and Tools rename.
 	FunctionNames map[string]string `json:"function_names"`
 }
 

@@ -36,10 +36,10 @@ type reply struct {
 	said, thought joiner
 }
 
-// joiner makes whole characters of pieces of one text. Some servers cut it by UTF-16 units, and so characters in two.
+// joiner joins pieces of one text into whole characters. Some servers cut text by UTF-16 units, and so cut characters in two.
 type joiner struct{ open string }
 
-// join is a piece with the half that came before it, without the half that it ends with.
+// join returns a piece with the half character before it, and without the half with which it ends.
 func (j *joiner) join(pieces ...jsontext.Fragment) (whole string) {
 	for _, piece := range pieces {
 		var text string

@@ -23,7 +23,7 @@ import (
 type toolbox struct {
 	byFunction map[string]*tool
 	list       []functionTool
-	own        map[string]string // names that the transcript has in another form
+	own        map[string]string // names that the transcript spells differently
 }
 
 // tool is one of them.
@@ -50,7 +50,7 @@ func (b *toolbox) functions() []functionTool { return b.list }
 const (
 	// maxTools bounds the tools that the model is offered: OpenAI's API takes 128, and models choose worse among many.
 	maxTools = 128
-	// maxDescription is the most characters that OpenAI's API takes of a tool's description.
+	// maxDescription is the maximum length in characters of a tool's description in OpenAI's API.
 	maxDescription = 1024
 	// toolsPage is how many tools one request lists, the most that the route gives.
 	toolsPage = 1000
@@ -124,7 +124,7 @@ func (b *toolbox) add(t *tool, description string, schema json.RawMessage) {
 	b.list = append(b.list, functionTool{"function", function{name, description, modelform.Schema(schema)}})
 }
 
-// functionName is a tool's name in the form that models take it: Gemini's want a letter or _ first.
+// functionName returns a tool's name in the form that models accept: Gemini requires a letter or _ first.
 func functionName(tool string) string {
 	if tool != "" && (tool[0] >= '0' && tool[0] <= '9' || tool[0] == '-') {
 		tool = "_" + tool

@@ -1,6 +1,6 @@
-// Package grams cuts text into the tokens by which a search finds it: every one, two and three characters that stand
-// together in a word. Such tokens find any part of a word in any script, Chinese among them, which writes no spaces.
-// The tokens say where to look; whether a text has the words is then compared with the text itself.
+// Package grams cuts text into the tokens by which a search finds it: all sequences of one, two and three characters in a
+// word. Such tokens find any part of a word in any script, including Chinese, which writes no spaces. The tokens only select
+// candidates; the search then compares each text with the words.
 package grams
 
 import (
@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// longest is the number of characters of the longest token. Longer tokens find fewer wrong texts and take more room.
+	// longest is the number of characters of the longest token. Longer tokens match fewer wrong texts and take more room.
 	longest = 3
-	// MaxText bounds the text that is searched of one message, in bytes: the tokens of a longer one would hold up the
-	// database's writer for seconds. What lies beyond is not found.
+	// MaxText bounds the searched text of one message, in bytes. The tokens of a longer one would block the database's writer
+	// for seconds. The rest is not found.
 	MaxText = 1 << 20
 )
 
-// Fold returns a text as it is searched: letters in one case (of which ς is the same as σ, and ß as ss), full-width characters
-// as the usual ones, and spaces of all kinds as one.
+// Fold returns a text in its searched form: letters in one case (ς as σ, ß as ss), full-width characters as the usual ones,
+// and any white space as one space.
 func Fold(text string) string {
 	if len(text) > MaxText {
 		text = strings.ToValidUTF8(text[:MaxText], "")
@@ -29,10 +29,10 @@ func Fold(text string) string {
 	return strings.Join(strings.Fields(norm.NFKC.String(cases.Fold().String(norm.NFKC.String(text)))), " ")
 }
 
-// Words are the words of a query, folded.
+// Words returns the words of a query, folded.
 func Words(query string) []string { return strings.Fields(Fold(query)) }
 
-// Of returns the tokens of a folded text, sorted, each once. Those of a text contain those of each of its parts.
+// Of returns the distinct tokens of a folded text, sorted. The tokens of a text include those of each of its parts.
 func Of(folded string) []int32 {
 	seen := make(map[int32]struct{})
 	for word := range strings.FieldsSeq(folded) {
@@ -41,8 +41,8 @@ func Of(folded string) []int32 {
 	return sorted(seen)
 }
 
-// OfWords returns the tokens that a text with all the words has. A word is looked for by its longest tokens alone: they
-// imply the others.
+// OfWords returns the tokens that a text with all the words has. For a word it returns only the longest tokens, which imply
+// the others.
 func OfWords(words []string) []int32 {
 	seen := make(map[int32]struct{})
 	for _, word := range words {
@@ -65,7 +65,7 @@ func addGrams(seen map[int32]struct{}, word string, shortest int) {
 	}
 }
 
-// Label is the token of a thing that a text belongs to. No gram of a text begins with a zero byte, as its hash does.
+// Label returns a token for an object that a text belongs to. The hashed name begins with a zero byte; no token of a text does.
 func Label(name string) int32 { return hash("\x00", name) }
 
 func hash(kind, text string) int32 {

@@ -29,7 +29,7 @@ func (f *Fragment) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// Unquote reads a valid JSON string, or null, as a [Fragment]. Bytes that are no UTF-8 become U+FFFD.
+// Unquote reads a valid JSON string, or null, as a [Fragment]. Bytes that are not UTF-8 become U+FFFD.
 func Unquote(raw []byte) string {
 	if raw[0] != '"' {
 		return ""

@@ -2,14 +2,14 @@ package jsontext
 
 import "bytes"
 
-// lineEnds are the characters at which readers of lines in Python and Java end one, though neither JSON nor SSE does:
-// U+0085, U+2028 and U+2029, each with its escape.
+// lineEnds are the characters that end a line for line readers in Python and Java, but not in JSON or SSE: U+0085, U+2028 and
+// U+2029, each with its escape.
 var lineEnds = [...]struct{ char, escape []byte }{
 	{[]byte("\u0085"), []byte(`\u0085`)}, {[]byte("\u2028"), []byte(`\u2028`)}, {[]byte("\u2029"), []byte(`\u2029`)},
 }
 
-// AppendLine appends valid JSON of one line with escapes for the characters at which some readers end a line. They stand in
-// strings alone, so the value stays the same.
+// AppendLine appends valid JSON of one line and escapes the characters at which some readers end a line. They occur only in
+// strings, so the value does not change.
 func AppendLine(dst, json []byte) []byte {
 	for i := range lineEnds {
 		if bytes.Contains(json, lineEnds[i].char) {
@@ -19,7 +19,7 @@ func AppendLine(dst, json []byte) []byte {
 	return append(dst, json...)
 }
 
-// appendEscaped is AppendLine of JSON that has such a character.
+// appendEscaped implements AppendLine for JSON with such a character.
 func appendEscaped(dst, json []byte) []byte {
 	start := 0
 	for i := 0; i < len(json); i++ {

@@ -1,4 +1,4 @@
-// Package modelform has the forms that the APIs of all providers of models take: of a function's name, of a call's
+// Package modelform converts to the forms that the APIs of all providers of models accept: of a function's name, of a call's
 // arguments, and of a tool's schema.
 package modelform
 
@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// MaxName is the most bytes of a function's name that all providers take.
+// MaxName is the maximum length in bytes of a function's name that all providers accept.
 const MaxName = 64
 
-// Name is a name in the form that all providers take: ^[a-zA-Z0-9_-]{1,64}$.
+// Name converts a name to the form that all providers accept: ^[a-zA-Z0-9_-]{1,64}$.
 func Name(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
@@ -24,8 +24,8 @@ func Name(name string) string {
 	return name[:min(len(name), MaxName)]
 }
 
-// Object is the arguments of a call as the text of a JSON object. Some models write nothing or null for no arguments, or
-// encode an object twice; a text that was cut is no JSON and becomes {}, and any other value becomes a member.
+// Object returns the arguments of a call as the text of a JSON object. Some models write an empty text or null for no
+// arguments, or encode an object twice. A truncated text is not JSON and becomes {}; any other value becomes a member.
 func Object(arguments string) string {
 	text := strings.TrimSpace(arguments)
 	switch {

@@ -8,8 +8,8 @@ import (
 // anyObject is the schema of a tool without parameters.
 const anyObject = `{"type":"object","properties":{}}`
 
-// Schema is a tool's schema as all providers take it: it is of an object, and every array in it has items. One that fits
-// stays as it is.
+// Schema returns a tool's schema in a form that all providers accept: it is of an object, and every array in it has items. A
+// schema that fits does not change.
 func Schema(schema json.RawMessage) json.RawMessage {
 	var members map[string]any
 	decoder := json.NewDecoder(bytes.NewReader(schema))
@@ -28,7 +28,7 @@ func Schema(schema json.RawMessage) json.RawMessage {
 	return out
 }
 
-// addItems gives arrays without items those of any kind. The depth is bounded by that of a body.
+// addItems adds items of any kind to arrays without items. The limit of a body bounds the depth.
 func addItems(value any) (changed bool) {
 	switch v := value.(type) {
 	case []any:

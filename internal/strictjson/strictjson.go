@@ -40,8 +40,8 @@ func Unmarshal(raw []byte, v any) error {
 	return check(raw, reflect.TypeOf(v))
 }
 
-// Unknown returns the first member of the object raw that the struct *v does not take, and the members that it takes, sorted.
-// The name is "" when all are known. raw has been decoded into v before.
+// Unknown returns the first member of the object raw that the struct *v does not have, and the sorted members that it has.
+// The name is "" if all are known. raw must have been decoded into v before.
 func Unknown(raw []byte, v any) (name string, known []string) {
 	members := make(map[string]reflect.Type)
 	membersOf(reflect.TypeOf(v).Elem(), members)

@@ -145,7 +145,7 @@ func (a *Auth) Caller(r *http.Request, also ...Kind) (Caller, error) {
 	}
 	if a.open {
 		if caller, ok, err := a.registry.Program(r); ok || err != nil {
-			return caller, err // it has no role, as a run token is none, also where no credential is required
+			return caller, err // it has no role, like a run token, also if no credential is required
 		}
 		// The listener was checked at the start. This holds for a handler that is mounted on another listener.
 		if addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); !ok || !loopback(addr) {

@@ -1,5 +1,5 @@
-// This file makes and reads the tokens with which a proxy on another machine enrols. A bootstrap token is good once, or,
-// where it is reusable, for the proxy that used it first; the store, not this package, remembers who that was.
+// This file makes and reads the tokens with which a proxy on another machine enrols. A bootstrap token works once or, if it
+// is reusable, for the first proxy that used it. The store, not this package, records that proxy.
 
 package auth
 
@@ -22,14 +22,14 @@ const (
 // ErrReservedProxy is an id that no token is made for.
 var ErrReservedProxy = errors.New("auth: proxy ids that begin with " + LocalProxyPrefix + " are this server's own")
 
-// Bootstrap is what a bootstrap token is for: one proxy, once, or again and again where it is reusable. TokenID is what
-// the store remembers as used, until the token itself has expired.
+// Bootstrap describes a bootstrap token. It enrols one proxy, once or, if it is reusable, repeatedly. The store records
+// TokenID as used until the token has expired.
 type Bootstrap struct {
 	ProxyClaims
 	Reusable bool
 	TokenID  string
 	Until    time.Time
-	// Credential is what is kept of a reusable token, so that it can be listed and revoked.
+	// Credential is the stored form of a reusable token, so that it can be listed and revoked.
 	Credential store.Credential
 }
 
@@ -41,8 +41,8 @@ func (k *Keys) IssueBootstrap(p ProxyClaims, ttl time.Duration) (string, error) 
 	return k.IssueProxy(TypeBootstrap, p, ttl)
 }
 
-// IssueReusableBootstrap makes a token that enrols one proxy at each of its starts. Where p has no id, it is for the
-// proxy that uses it first.
+// IssueReusableBootstrap makes a token that enrols one proxy at each of its starts. If p has no id, the token is for the
+// first proxy that uses it.
 func (k *Keys) IssueReusableBootstrap(p ProxyClaims, ttl, most time.Duration) (Issued, error) {
 	if ReservedProxy(p.ProxyID) {
 		return Issued{}, ErrReservedProxy

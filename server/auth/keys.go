@@ -189,7 +189,7 @@ func (k *Keys) read(token string, want ...Type) (wire, error) {
 		jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}), jwt.WithExpirationRequired(),
 		jwt.WithIssuer(issuer), jwt.WithLeeway(leeway), jwt.WithStrictDecoding())
 	switch {
-	// Its signature is good, or there would be another error: callers may log whose token it was.
+	// The signature is valid, or there would be another error: callers may log the token's owner.
 	case errors.Is(err, jwt.ErrTokenExpired):
 		return got, ErrTokenExpired
 	case err != nil || !slices.ContainsFunc(got.Audience, func(a string) bool { return a != "" }):

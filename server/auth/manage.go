@@ -100,11 +100,11 @@ func (r *Registry) Keep(ctx context.Context, by Caller, c store.Credential) erro
 	})
 }
 
-// always is the end of what has none of its own.
+// always is the end of credentials that do not expire.
 var always = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
-// toOwner lets the owner of a program decide what the program's user would decide: that user decides nothing, so its
-// questions would be in no inbox. It ends with the key where that has an end; a question that is open at a revocation can
+// toOwner lets the owner of a program decide its questions. The program's user cannot decide, so its questions would
+// otherwise be in no inbox. The delegation ends with the key, if the key expires. A question that is open at a revocation can
 // still be decided.
 func toOwner(c store.Credential) store.Delegation {
 	holds, _ := json.Marshal(store.DeciderNames(store.Principal{User: c.User})) // a list of texts
@@ -184,8 +184,8 @@ type ServiceAccount struct {
 	Name  string
 	Roles []string
 	Until time.Time // zero: until it is revoked
-	// Agent, if set, makes an account that calls models and tools as this agent and does nothing else. It has no roles, and a
-	// user of its own apart from an account of the same name that has some. Owner decides what it asks; "" is the creator.
+	// Agent, if set, makes an account that calls models and tools as this agent and does nothing else. It has no roles. Its
+	// user differs from that of an account of the same name with roles. Owner decides its questions; "" means the creator.
 	Agent, Owner string
 }
 
@@ -258,8 +258,8 @@ func (r *Registry) apiKey(ctx context.Context, token string, fresh bool) (Caller
 	}, nil
 }
 
-// Program is the Caller of a request with the API key of a service account that is bound to an agent. It is false for any
-// other request, and always for a nil Registry, which keeps no key.
+// Program returns the Caller of a request with the API key of a service account that is bound to an agent. It reports false
+// for any other request. A nil Registry, which keeps no key, always reports false.
 func (r *Registry) Program(req *http.Request) (Caller, bool, error) {
 	token, ok := bearerToken(req.Header.Values("Authorization"))
 	if !ok || !IsAPIKey(token) || r == nil {

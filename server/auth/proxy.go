@@ -50,8 +50,8 @@ const (
 	ShownKey   = "api_key"
 )
 
-// Shown is the type that the bearer token of a request claims; "" for none. Nothing of it is checked: it chooses the words
-// of a refusal.
+// Shown returns the type that the bearer token of a request claims, or "". The claim is not verified: it only selects the
+// words of a refusal.
 func Shown(r *http.Request) string {
 	token, ok := bearerToken(r.Header.Values("Authorization"))
 	if !ok {
@@ -66,7 +66,7 @@ func Shown(r *http.Request) string {
 	return string(saysType(token))
 }
 
-// saysType is the type that a token claims; "" for none.
+// saysType returns the type that a token claims, or "".
 func saysType(token string) Type {
 	var got wire
 	if _, _, err := jwt.NewParser().ParseUnverified(token, &got); err != nil {

@@ -83,7 +83,7 @@ type Claims struct {
 	ProxyClaims
 	UserClaims
 	ChannelClaims
-	// Reusable, of TypeBootstrap: the token is good again, for the proxy that used it first.
+	// Reusable, for TypeBootstrap: the first proxy that used the token may use it again.
 	Reusable bool `json:"reusable,omitempty"`
 }
 
@@ -121,7 +121,7 @@ func (c Claims) whole() bool {
 	nobody := c.User == "" && len(c.Roles) == 0 && c.For == "" && c.OpenedBy == ""
 	switch c.Type {
 	case TypeACPProxy, TypeBootstrap:
-		// A reusable token that names no proxy is for the one that uses it first: some proxies invent their id.
+		// A reusable token that names no proxy is for the first proxy that uses it: some proxies invent their id.
 		return (c.ProxyID != "" || c.Reusable) && c.Tenant == "" && c.ChannelID == "" && nobody
 	case TypeUser, TypeApprover:
 		return person && c.For == "" && c.OpenedBy == "" && !slices.Contains(c.Roles, RoleOperator)

@@ -46,8 +46,8 @@ func (h *Handler) admit(r *http.Request, hello HelloFrame) (auth.Caller, error) 
 		caller, err = h.actingFor(caller, hello.UserID)
 	}
 	if problem.Of(err).Code == problem.Unauthorized {
-		err = errors.Join(problem.Refuse(problem.Unauthorized, "The hello needs an api_key that is good here: a channel's token (aqueduct token issue --type channel), "+
-			"a user's, an API key or the server's own token. Without one, a good Authorization header or cookie of the handshake counts."), err)
+		err = errors.Join(problem.Refuse(problem.Unauthorized, "The hello needs an api_key that is valid here: a channel's token (aqueduct token issue --type channel), "+
+			"a user's, an API key or the server's own token. Without one, a valid Authorization header or cookie of the handshake counts."), err)
 	}
 	if err != nil {
 		h.Audit.Refused(r.Context(), audit.Unknown(), audit.AccessRefused, audit.OfRoute("GET /ws/ingress"), nil)

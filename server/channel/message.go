@@ -142,8 +142,8 @@ type usageSum struct {
 	OutputTokens int64 `json:"output_tokens,omitempty"`
 }
 
-// usageOf sums a Run's usage. A model that reports no total counts with its input and output. Where an agent reports what
-// the model proxy counted too, its own report is the sum, for the same tokens may be in both.
+// usageOf sums a Run's usage. For a model without a reported total it adds input and output. If both the agent and the model
+// proxy counted, the sum is the agent's own report, because the same tokens may be in both.
 func usageOf(end *agui.RunFinished) *usageSum {
 	var metadata map[string]json.RawMessage
 	_ = json.Unmarshal(end.Metadata, &metadata) // an object, or nothing

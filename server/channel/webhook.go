@@ -148,7 +148,7 @@ func (h *WebhookHandler) post(c echo.Context) error {
 	return c.JSON(http.StatusAccepted, acceptedJSON{RequestID: frame.RequestID, SessionID: frame.SessionID, RunID: frame.RunID})
 }
 
-// unsigned refuses a message whose sender is not known.
+// unsigned refuses a message whose sender is unknown.
 func unsigned() error {
 	return problem.Refuse(problem.Unauthorized, "A channel signs its messages: "+headerChannel+" names one that is configured here, "+
 		notify.HeaderSignature+" is made with its secret, over this body, within the last minutes.")

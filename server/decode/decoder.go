@@ -72,8 +72,8 @@ func (in *Decoder) JSON(c echo.Context, v any) error {
 	return err
 }
 
-// KnownJSON is JSON for a body that changes what it names: a member that v does not take is refused, because the client
-// would believe that it was changed.
+// KnownJSON decodes like JSON, for a body that lists changes. It refuses a member that v does not have, because the client
+// would believe that the member was changed.
 func (in *Decoder) KnownJSON(c echo.Context, v any) error {
 	raw, err := in.jsonWithin(c, in.Limits.Body, v)
 	if raw == nil {

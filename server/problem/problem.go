@@ -60,14 +60,14 @@ func Refuse(code, detail string) *Problem {
 	return &Problem{Type: "about:blank", Title: http.StatusText(c.Status), Status: c.Status, Code: c.Name, Detail: detail}
 }
 
-// RefuseAgent is the refusal of a token at a route for agents.
+// RefuseAgent returns the refusal of a token at a route for agents.
 func RefuseAgent() *Problem {
 	return Refuse(Unauthorized, "This route is for agents. It takes the run token of their call as Authorization: Bearer: x-aqueduct-run-token of POST /invoke, "+
 		"AQUEDUCT_TOKEN of an ACP agent. Tools, models and context also take the API key of an agent's program (aqueduct service-account create --agent). "+
-		"No other token opens it, nor one whose run is over.")
+		"No other token opens it, nor a run token whose run has ended.")
 }
 
-// Unknown refuses a member of a body, or a query parameter, that a route does not take. known are those that it takes.
+// Unknown refuses a member of a body, or a query parameter, that a route does not accept. known are those that it accepts.
 func Unknown(name string, known []string) *Problem {
 	takes := "no query parameters"
 	if len(known) > 0 {

@@ -19,7 +19,7 @@ type Access struct {
 	// open routes are used without a role: what is public, and what checks a credential of its own
 	// (a hello, a link's signature, a run token, a proxy's token).
 	open bool
-	// programs: the key of a service account that is bound to an agent opens the route as a run token does.
+	// programs: the key of a service account that is bound to an agent opens the route, like a run token.
 	programs bool
 	// roles are those of which a Caller needs one.
 	roles []string

@@ -1,5 +1,5 @@
-// Which query parameters a route takes. A filter that is misspelled, or that a later version has, would else be ignored, and
-// the client would take the list of everything for what it asked for.
+// This file checks the query parameters of routes. Without the check, a route would ignore a filter that is misspelled, or
+// that a later version has. The client would take the unfiltered list for the filtered one.
 
 package route
 
@@ -12,11 +12,11 @@ import (
 	"aqueduct/server/problem"
 )
 
-// Queries are the parameters of each route whose query is checked, by "GET /path/:id". Routes that are not in it take any.
+// Queries lists the parameters of each route whose query is checked, by "GET /path/:id". Other routes accept any.
 type Queries map[string][]string
 
-// strict refuses a request with a parameter that the route does not take, before the handler runs. Names are exact: echo
-// would take "Limit" for limit.
+// strict refuses a request with a parameter that the route does not accept, before the handler runs. Names are exact: echo
+// would accept "Limit" for limit.
 func (q Queries) strict(method, path string, h echo.HandlerFunc) echo.HandlerFunc {
 	known, checked := q[method+" "+path]
 	if !checked {

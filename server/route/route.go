@@ -58,8 +58,8 @@ func (r *Routes) Beside(method, path string, h echo.HandlerFunc) echo.HandlerFun
 	return r.authenticate()(authorize(r.rule(method, path, true))(h))
 }
 
-// New makes the Routes of a router. authenticate lets only callers through, and those of the kinds it is given. exchange
-// lets programs through as the agents that they are bound to, and queries are the parameters that routes take.
+// New makes the Routes of a router. authenticate admits only callers, and those of the kinds it is given. exchange admits
+// programs as the agents that they are bound to, and queries lists the parameters that routes accept.
 func New(e *echo.Echo, authenticate func(also ...auth.Kind) echo.MiddlewareFunc, exchange echo.MiddlewareFunc, queries Queries) *Routes {
 	return &Routes{echo: e, authenticate: authenticate, exchange: exchange, queries: queries, access: Table()}
 }

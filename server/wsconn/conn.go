@@ -55,8 +55,8 @@ func Open(c echo.Context, limits limit.Limits) (*Conn, error) {
 	return l, nil
 }
 
-// Refuse makes the request a WebSocket only to close it with a code and a reason: a page learns of a failed handshake
-// that it failed, and nothing else. Of a reason that is too long for a close frame the rest is left out.
+// Refuse accepts the WebSocket only to close it with a code and a reason, because a page gets no reason for a failed
+// handshake. It truncates a reason that is too long for a close frame.
 func Refuse(c echo.Context, code int, why string) error {
 	conn, err := upgrader().Upgrade(c.Response(), c.Request(), nil)
 	if err != nil {
@@ -67,7 +67,8 @@ func Refuse(c echo.Context, code int, why string) error {
 	if err := conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, why[:min(len(why), maxReason)]), deadline); err != nil {
 		return nil // it has left
 	}
-	// The page's own close frame is awaited, or what it sends meanwhile would reset the connection before it has read ours.
+	// Refuse waits for the page's own close frame. Otherwise later frames of the page would reset the connection before the
+	// page has read ours.
 	_ = conn.SetReadDeadline(deadline)
 	conn.SetReadLimit(maxReason)
 	for err == nil {

@@ -14,20 +14,20 @@ import (
 
 // searchReader finds Sessions by words, in one of two ways.
 //
-// By its tokens the database finds the texts that may have the words. Of a rare word these are few: each is compared with
-// the words, and their Sessions are put in the order of the list. Of a common word they are too many to sort, but then
-// many Sessions have it: the list is walked from its newest on, and each Session is asked whether it has the words.
-// Both ways give the same Sessions in the same order, so a page may be read in the other way than the one before.
+// The database finds the texts that may have the words by their tokens. For a rare word these are few: each text is compared
+// with the words, and the Sessions are sorted in the order of the list. For a common word they are too many to sort, but many
+// Sessions match: the list is walked from its newest Session, and each Session is checked. Both ways return the same Sessions
+// in the same order, so consecutive pages may use different ways.
 type searchReader struct{ *conn }
 
 const (
-	// rareTexts is how many texts may have the words for them to be rare. Comparing so many takes some 30 ms.
+	// rareTexts is the maximum number of candidate texts of a rare word. Comparing so many takes some 30 ms.
 	rareTexts = 1000
-	// walkThreads is how many Sessions of the list one request walks at most, walkStep of them at a time. A word that
-	// rareTexts texts have and none of these is in a page after this one.
+	// walkThreads bounds the Sessions of the list that one request walks, walkStep of them at a time. A common word that
+	// occurs in none of them is on a later page.
 	walkThreads = 2048
 	walkStep    = maxIDsPerQuery
-	// sharedThreads bounds the threads of others that are looked through: the newest.
+	// sharedThreads bounds the searched threads of other users: the newest.
 	sharedThreads = 1000
 )
 
@@ -36,7 +36,7 @@ func (r *searchReader) Search(ctx context.Context, in store.Scope, query store.S
 	if len(query.Words) == 0 {
 		return nil, "", nil
 	}
-	var labels []int32 // none for a Scope of many users: what it does not see falls out when texts are compared
+	var labels []int32 // nil for a Scope of many users: the comparison of texts drops those that it must not see
 	if !in.All() && !in.Wide() {
 		labels = append(labels, ownerLabel(in.Tenant(), in.User()))
 	}
@@ -60,11 +60,11 @@ func (r *searchReader) Search(ctx context.Context, in store.Scope, query store.S
 	return r.pick(ctx, in, query, places)
 }
 
-// ownerLabel and sessionLabel are the tokens that all texts of a user's own threads, and of one thread, have.
+// ownerLabel and sessionLabel return the tokens that all texts of a user's own threads, and of one thread, have.
 func ownerLabel(tenant, user string) int32 { return grams.Label("user:" + tenant + ":" + user) }
 func sessionLabel(id string) int32         { return grams.Label("thread:" + id) }
 
-// candidates are the places of texts that have all the tokens and one of the labels, rareTexts+1 at most.
+// candidates returns the places of at most rareTexts+1 texts that have all the tokens and one of the labels.
 func (r *searchReader) candidates(ctx context.Context, tokens, labels []int32) ([]int64, error) {
 	q := &query{}
 	if r.d.TokenTable {
@@ -82,7 +82,7 @@ func (r *searchReader) candidates(ctx context.Context, tokens, labels []int32) (
 	return list(ctx, r.conn, scanInt, q.limit(rareTexts+1).sql.String(), q.args...)
 }
 
-// allOf and anyOf are tokens in the language of SQLite's full-text search.
+// allOf and anyOf return tokens in the query language of SQLite's full-text search.
 func allOf(tokens []int32) string { return strings.Join(tokenNames(tokens), " AND ") }
 func anyOf(tokens []int32) string { return strings.Join(tokenNames(tokens), " OR ") }
 
@@ -167,7 +167,7 @@ func (r *searchReader) byID(ctx context.Context, ids []string) ([]store.Session,
 	return found, nil
 }
 
-// walk reads the list from its newest Session on and keeps those that have the words.
+// walk reads the list from its newest Session and keeps the Sessions that have the words.
 func (r *searchReader) walk(ctx context.Context, in store.Scope, query store.SearchQuery) (found []store.Session, next string, err error) {
 	page := store.Page{Limit: walkStep, After: query.After}
 	for range walkThreads / walkStep {
@@ -202,7 +202,7 @@ func (r *searchReader) walk(ctx context.Context, in store.Scope, query store.Sea
 	return found, page.After, nil
 }
 
-// textsOf begins a query of search_texts as d, its Session and, but for a title, its message m.
+// textsOf begins a query of search_texts as d, with its Session and, except for a title, its message m.
 func textsOf[V any](columns, by string, in []V) *query {
 	q := from(columns + " FROM search_texts d JOIN sessions s ON s.session_id = d.session_id LEFT JOIN messages m ON m.message_id = d.text_id")
 	q.raw(" AND " + by + " IN (")
@@ -215,7 +215,7 @@ func textsOf[V any](columns, by string, in []V) *query {
 	return q.raw(")")
 }
 
-// padTo repeats the last value until there are n, so that lists of all lengths share a few prepared statements.
+// padTo repeats the last value up to n values, so that lists of all lengths share a few prepared statements.
 func padTo[V any](n int, values []V) []V {
 	padded := slices.Clone(values)
 	for len(padded) < n {
@@ -224,7 +224,7 @@ func padTo[V any](n int, values []V) []V {
 	return padded
 }
 
-// SearchBehind implements store.SearchReader. Either index has nothing but what it asks for.
+// SearchBehind implements store.SearchReader. Each of the two indexes contains only the rows that it asks for.
 func (r *searchReader) SearchBehind(ctx context.Context, in store.Scope) (bool, error) {
 	if !in.All() {
 		return false, nil
@@ -237,8 +237,8 @@ func (r *searchReader) SearchBehind(ctx context.Context, in store.Scope) (bool, 
 // searchTx keeps the texts, and for SQLite their tokens in a table of its own.
 type searchTx struct{ *conn }
 
-// TakeMessages implements store.SearchTx. The row is marked before its text is read: a change of the message that comes
-// between waits for this transaction, or takes the mark away again.
+// TakeMessages implements store.SearchTx. It marks the row before it reads its text. A concurrent change of the message waits
+// for this transaction, or removes the mark again.
 func (t *searchTx) TakeMessages(ctx context.Context, limit int) ([]store.Message, error) {
 	return list(ctx, t.conn, scanMessage, `UPDATE messages AS m SET searched = TRUE WHERE m.message_id IN (
 		SELECT n.message_id FROM messages n WHERE NOT n.searched ORDER BY n.message_id DESC LIMIT $1`+t.d.SkipLocked+`)

@@ -48,11 +48,11 @@ type Dialect struct {
 	ItemsOf string
 	// SizeOf is the form of the number of bytes in a column of JSON, %s its name.
 	SizeOf string
-	// TokenTable: the tokens of the search are in the full-text table search_index, not in a column.
+	// TokenTable is set if the tokens of the search are in the full-text table search_index, not in a column.
 	TokenTable bool
-	// NextPlace is the place of a further text of the search.
+	// NextPlace is the SQL expression for the place of a further text of the search.
 	NextPlace string
-	// Contains is the function that gives the place of a text in another one, 0 for none.
+	// Contains is the function that returns the position of a text in another one, or 0.
 	Contains string
 	// Classify turns an error of the driver into one of store's, keeping it wrapped.
 	Classify func(error) error

@@ -114,8 +114,8 @@ func (q *query) bindAll(values []string) *query {
 	return q
 }
 
-// hasWords is the condition that the text d has the words, and is that of the Session's title, or of the message m, as they
-// are now.
+// hasWords adds the condition that the text d has the words, and is the current text of the Session's title, or of the
+// message m.
 func (q *query) hasWords(d *Dialect, words []string) *query {
 	q.raw("(m.message_id IS NULL AND d.text_id = d.session_id AND s.searched OR COALESCE(m.searched AND NOT m.replaced, FALSE))")
 	for _, word := range words {
@@ -124,7 +124,7 @@ func (q *query) hasWords(d *Dialect, words []string) *query {
 	return q
 }
 
-// listed is the condition that the Scope's list of Sessions has s.
+// listed adds the condition that the Scope's list of Sessions contains s.
 func (q *query) listed(in store.Scope, archived *bool) *query {
 	q.raw(" AND COALESCE(s.deleted_at = 0" + noChild)
 	if !in.All() {

@@ -40,7 +40,7 @@ const secureDelete = "secure_delete(1)"
 // sizeOf reads a value's header only.
 const sizeOf = "octet_length(%s)"
 
-// nextPlace is the number behind the last. There is one writer, so it is free.
+// nextPlace is the number after the last. There is one writer, so it is free.
 const nextPlace = "(SELECT COALESCE(MAX(p.place), 0) + 1 FROM search_texts p)"
 
 // Options configure Open; the zero value is right for a server.

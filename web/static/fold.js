@@ -152,7 +152,7 @@ function setResult(t, { toolCallId, content, messageId, id = messageId }) {
   touchCall(t, toolCallId);
 }
 
-// change is what an agent changed of a message since it was streamed: its text, its calls, its place.
+// change applies an agent's change of a message since it was streamed: its text, its calls, its place.
 function change(t, { messageId, role, content, toolCalls, after }) {
   if (content !== undefined && t.answers.has(messageId)) setResult(t, { toolCallId: t.answers.get(messageId), content, messageId });
   const message = role ? open(t, messageId, role) : find(t, messageId);

@@ -81,8 +81,8 @@ function optionName(option) {
   return kind.toLowerCase() === label.toLowerCase() ? [kind] : [kind, el('small', {}, ` “${label}”`)];
 }
 
-// editor is a field with the arguments, for a question whose arguments may be changed. changed gives what goes with an option:
-// nothing where it rejects or all is as it was, null where the text is no JSON.
+// editor returns a field with the arguments, for a question whose arguments may be changed. changed returns the members to
+// send with an option: none for a rejection or unchanged arguments, null if the text is not JSON.
 function editor(args) {
   const before = JSON.stringify(args ?? {}, null, 2);
   const control = el('textarea', { value: before, rows: Math.min(12, before.split('\n').length), spellcheck: false });
