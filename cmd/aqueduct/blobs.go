@@ -6,10 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/google/uuid"
@@ -39,8 +41,9 @@ const (
 )
 
 // open makes the blob store that the flags name and tries it; nil is none. What is written for that has no row, so its id is the
-// replica's: what a start leaves that was killed, the next one deletes.
-func (f blobFlags) open(ctx context.Context, db databaseFlag, name string) (blob.Store, error) {
+// replica's: what a start leaves that was killed, the next one deletes. A full disk does not fail the start, because the server
+// frees the disk by deleting threads.
+func (f blobFlags) open(ctx context.Context, db databaseFlag, name string, log *slog.Logger) (blob.Store, error) {
 	if f.BlobURL != "" && f.BlobDir != "" {
 		return nil, errors.New("--blob-dir and --blob-url contradict each other")
 	}
@@ -50,7 +53,12 @@ func (f blobFlags) open(ctx context.Context, db databaseFlag, name string) (blob
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	if err := blob.Probe(ctx, st, uuid.NewSHA1(uuid.NameSpaceURL, []byte(name)).String()); err != nil {
+	err = blob.Probe(ctx, st, uuid.NewSHA1(uuid.NameSpaceURL, []byte(name)).String())
+	if errors.Is(err, syscall.ENOSPC) {
+		log.Warn("the disk of the blobs is full: uploads fail until threads are deleted", slog.Any("error", err))
+		return st, nil
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
 	return st, nil

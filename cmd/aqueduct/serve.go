@@ -133,7 +133,7 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 	if s.BaseURL == "" {
 		s.BaseURL = reachable(inside.Addr())
 	}
-	blobs, err := s.Blobs.open(ctx, s.Database, s.Name)
+	blobs, err := s.Blobs.open(ctx, s.Database, s.Name, log)
 	if err != nil {
 		return err
 	}

@@ -336,7 +336,8 @@ func (a *App) makeServer() (err error) {
 // starts last and ends first: no more requests and streams, then no more driving, then the last commit. After that the replica
 // is fenced, so that another can take over its Sessions at once.
 func (a *App) Run(ctx context.Context, beside, edge []Part) error {
-	if err := a.cfg.Store.Register(ctx, store.Replica{ID: a.Replica, Name: a.cfg.Name, SeenAt: time.Now()}); err != nil {
+	// On a full disk the server has to start, so that threads can be deleted.
+	if err := a.cfg.Store.Register(store.Deleting(ctx), store.Replica{ID: a.Replica, Name: a.cfg.Name, SeenAt: time.Now()}); err != nil {
 		return err
 	}
 	defer a.leave(ctx)
