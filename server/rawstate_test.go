@@ -46,11 +46,11 @@ func TestTranscriptIsNoState(t *testing.T) {
 		// A key that is too large is named, and the state is as before.
 		got := h.chat("T", "L", "large")
 		note := typed(got, "CUSTOM").data
-		if !strings.Contains(note, `"code":"state_too_large"`) || !strings.Contains(note, `"keys":["docs"]`) || !strings.Contains(note, "under docs.") {
+		if !strings.Contains(note, `"code":"state_too_large"`) || !strings.Contains(note, `"keys":["docs"]`) || !strings.Contains(note, ": docs.") {
 			t.Errorf("the note is %s", note)
 		}
 		large := strings.Replace(inputBody("T", "CL", "hi"), `"state":{}`, `"state":{"notes":"`+strings.Repeat("x", agui.MaxStateBytes)+`"}`, 1)
-		if got := h.do("POST", "/api/agui/chat", large); got.status != 413 || !strings.Contains(got.body, "under notes.") {
+		if got := h.do("POST", "/api/agui/chat", large); got.status != 413 || !strings.Contains(got.body, ": notes.") {
 			t.Errorf("a client's state that is too large: %d %s", got.status, got.body)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -102,12 +103,30 @@ func TestTheTokenIsRenewedWhileALinkHolds(t *testing.T) {
 	})
 }
 
+// lockedLog is a log that is read while it is written.
+type lockedLog struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lockedLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lockedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
 // TestTheEndOfATokenIsTold: where nothing renews a token, its end is logged at the start and warned of before it comes.
 func TestTheEndOfATokenIsTold(t *testing.T) {
 	t.Parallel()
 	bubbletest.Test(t, func(t *testing.T) {
 		const life = 24 * time.Hour
-		var log strings.Builder
+		var log lockedLog
 		token := dated(time.Now(), life)
 		cfg := Config{Renews: true, Log: slog.New(slog.NewTextHandler(&log, nil)), Token: func(context.Context) (string, error) { return token, nil }}
 		l := newLink(cfg, nil)
