@@ -316,15 +316,19 @@ func (l *awayLedger) accepted(method, path string, body []byte, header ...string
 	}
 }
 
-// approve approves the one question of a Run.
+// approve approves the one question of a Run. A decision that got no answer may have counted: it is sent again.
 func (l *awayLedger) approve(run string) {
+	question := ""
 	for late := time.Now().Add(awayPatience); time.Now().Before(late) && !l.t.Failed(); {
 		<-time.After(20 * time.Millisecond)
 		var info threadInfo
-		if _, err := l.chats.get("/api/threads/"+l.thread, &info); err != nil || len(info.Questions) == 0 {
-			continue
+		if question == "" {
+			if _, err := l.chats.get("/api/threads/"+l.thread, &info); err != nil || len(info.Questions) == 0 {
+				continue
+			}
+			question = info.Questions[0]
 		}
-		status, out, err := l.chats.decide(info.Questions[0], "approve")
+		status, out, err := l.chats.decide(question, "approve")
 		if err == nil && status == http.StatusOK && out.Status == "APPROVED" {
 			return
 		}
