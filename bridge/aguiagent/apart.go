@@ -59,8 +59,10 @@ func withUnknown(metadata, unknown json.RawMessage) json.RawMessage {
 
 // withMember is an object with one member more, or another value of it.
 func withMember(object json.RawMessage, key string, value json.RawMessage) json.RawMessage {
-	members := make(map[string]json.RawMessage)
-	_ = json.Unmarshal(object, &members) // an object, as agui.Decode verified, or nothing
+	var members map[string]json.RawMessage
+	if _ = json.Unmarshal(object, &members); members == nil { // null, or no object
+		members = make(map[string]json.RawMessage, 1)
+	}
 	members[key] = value
 	out, _ := json.Marshal(members) // as do members that were decoded
 	return out
