@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -51,7 +52,8 @@ func TestChaos(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	databases(t, func(t *testing.T, database string) {
+	databases(t, func(t0 *testing.T, database string) {
+		t := &recalling{TB: t0}
 		t.Logf("AQUEDUCT_CHAOS_SEED=%d", seed)
 		var postgres *storetest.Server
 		if !strings.HasPrefix(database, "sqlite") {
@@ -66,6 +68,7 @@ func TestChaos(t *testing.T) {
 		t.Cleanup(func() {
 			if t.Failed() {
 				s.print()
+				t.recall()
 			}
 		})
 		s.tools()
@@ -81,6 +84,33 @@ func TestChaos(t *testing.T) {
 		s.quiet()
 		s.afterwards()
 	})
+}
+
+// recalling is a test that repeats its errors behind the servers' logs: a reader of the end of a long output finds them there.
+type recalling struct {
+	testing.TB
+	mu     sync.Mutex
+	errors []string
+}
+
+func (t *recalling) Errorf(format string, args ...any) {
+	t.Helper()
+	t.mu.Lock()
+	t.errors = append(t.errors, fmt.Sprintf(format, args...))
+	t.mu.Unlock()
+	t.TB.Errorf(format, args...)
+}
+
+func (t *recalling) Fatalf(format string, args ...any) {
+	t.Helper()
+	t.Errorf(format, args...)
+	t.FailNow()
+}
+
+func (t *recalling) recall() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.Logf("failed, with %d errors:\n%s", len(t.errors), strings.Join(t.errors[:min(len(t.errors), 10)], "\n"))
 }
 
 // enter lets everybody in.
