@@ -94,9 +94,9 @@ type ToolCallReader interface {
 	// AbandonedToolCalls lists client and server tools that wait (WAITING_APPROVAL or
 	// WAITING_CLIENT) although their Turn is over, oldest first.
 	AbandonedToolCalls(ctx context.Context, in Scope, limit int) ([]ToolCall, error)
-	// OrphanedToolCalls lists RUNNING server tools whose Replica may not write any more,
-	// oldest first. A dead replica must be fenced before its ToolCalls are orphans.
-	OrphanedToolCalls(ctx context.Context, in Scope, limit int) ([]ToolCall, error)
+	// OrphanedToolCalls lists RUNNING server tools whose Replica may not write any more, and those of the given replica, oldest
+	// first. A dead replica must be fenced before its ToolCalls are orphans. A living one knows which of its own it executes.
+	OrphanedToolCalls(ctx context.Context, in Scope, replica string, limit int) ([]ToolCall, error)
 }
 
 // ToolCallTx changes ToolCalls.

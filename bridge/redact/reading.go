@@ -210,8 +210,8 @@ func (r *reading) ToolCallsByStatus(ctx context.Context, in store.Scope, statuse
 	return each(ctx, list, err, r.call(ctx))
 }
 
-func (r *reading) OrphanedToolCalls(ctx context.Context, in store.Scope, limit int) ([]store.ToolCall, error) {
-	list, err := r.from.OrphanedToolCalls(ctx, in, limit)
+func (r *reading) OrphanedToolCalls(ctx context.Context, in store.Scope, replica string, limit int) ([]store.ToolCall, error) {
+	list, err := r.from.OrphanedToolCalls(ctx, in, replica, limit)
 	return each(ctx, list, err, r.call(ctx))
 }
 

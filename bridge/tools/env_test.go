@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"aqueduct/internal/fault"
 	"aqueduct/policy"
 	"aqueduct/store"
+	"aqueduct/store/sqldb"
 	"aqueduct/store/sqlite"
 	"aqueduct/store/storetest"
 )
@@ -39,6 +41,32 @@ type toolEnv struct {
 	mu       sync.Mutex
 	endpoint func(*http.Request) (*http.Response, error)
 	requests []string // the tool call ids that reached the endpoint
+}
+
+// awayStore is a store whose database goes away in the moment in which a call is RUNNING, and eats the answer of a transaction.
+type awayStore struct {
+	store.Store
+	reads atomic.Int32 // reads of a RUNNING call, by those who execute, that are not answered yet
+	eaten atomic.Bool  // the next transaction's answer is lost
+}
+
+func (s *awayStore) ToolCall(ctx context.Context, in store.Scope, id string) (call store.ToolCall, err error) {
+	err = sqldb.Patiently(ctx, func() error {
+		call, err = s.Store.ToolCall(ctx, in, id)
+		if err == nil && store.WantsOriginals(ctx) && call.Status == store.ToolRunning && s.reads.Add(-1) >= 0 {
+			return store.ErrUnavailable
+		}
+		return err
+	})
+	return call, err
+}
+
+func (s *awayStore) InTx(ctx context.Context, fn func(store.Tx) error) error {
+	err := s.Store.InTx(ctx, fn)
+	if err == nil && s.eaten.CompareAndSwap(true, false) {
+		return store.ErrUnknownOutcome
+	}
+	return err
 }
 
 // answer is an endpoint that answers every call alike.
@@ -82,13 +110,13 @@ func newToolEnv(t *testing.T, limits tools.Limits) *toolEnv {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &toolEnv{t: t, store: st, replica: uuid.NewString(), armed: make(chan string, 64), endpoint: answer(http.StatusOK, "application/json", `{"ok":true}`)}
+	e := &toolEnv{t: t, store: &awayStore{Store: st}, replica: uuid.NewString(), armed: make(chan string, 64), endpoint: answer(http.StatusOK, "application/json", `{"ok":true}`)}
 	e.must(st.Register(t.Context(), store.Replica{ID: e.replica, Name: "test"}))
 	logger := slog.New(slog.NewTextHandler(t.Output(), nil))
 	bell := eventlog.NewBell(storetest.Broker())
 	log := eventlog.New(eventlog.Config{Store: st, Bell: bell, Replica: e.replica, Logger: logger})
 	e.Service = tools.New(tools.Config{
-		Store: st, Replica: e.replica, Policy: policy.Default, Keep: log.Keep, Ring: func(id string) { bell.Ring(id) }, Listen: bell.Watch,
+		Store: e.store, Replica: e.replica, Policy: policy.Default, Keep: log.Keep, Ring: func(id string) { bell.Ring(id) }, Listen: bell.Watch,
 		Listeners: func(string) int {
 			if e.online {
 				return 1

@@ -114,8 +114,9 @@ func (e *executor) claim(ctx context.Context, session store.Session, call store.
 		return call, span, false, err
 	}
 	// The row decides whose the call is, also when the answer to the commit was lost. An earlier attempt of this replica
-	// whose end was not kept began at another time, so RunningAt distinguishes the two.
-	kept, err := e.store.ToolCall(ctx, store.System(), call.ID)
+	// whose end was not kept began at another time, so RunningAt distinguishes the two. The call is RUNNING now, so this read
+	// waits for the database: who gives up here leaves a call that nobody executes.
+	kept, err := e.store.ToolCall(store.Patient(ctx), store.System(), call.ID)
 	return kept, span, err == nil && kept.Status == store.ToolRunning && kept.Replica == e.replica && kept.RunningAt.Equal(now), err
 }
 

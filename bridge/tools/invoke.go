@@ -172,8 +172,8 @@ func (i *invoker) keepAndExecute(ctx context.Context, p proposal) (store.ToolCal
 	if err != nil {
 		return p.call, err
 	}
-	if kept.Lost {
-		if call, err := i.kept(ctx, p.call); err != nil || !sameAttempt(call, p.call) {
+	if kept.Lost { // the call may be RUNNING, so this read waits for the database, as in claim
+		if call, err := i.kept(store.Patient(ctx), p.call); err != nil || !sameAttempt(call, p.call) {
 			return call, err
 		}
 	}

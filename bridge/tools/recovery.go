@@ -3,6 +3,7 @@ package tools
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"aqueduct/bridge/approval"
@@ -14,8 +15,9 @@ import (
 // begun, calls that wait although their Turn is over, calls whose runner died. Its bell makes it look at once.
 //
 // Three kinds of calls are found by looking only: approved ones, because the approval may have come on another
-// replica; waiting ones whose Turn ended in the same moment; and running ones whose replica is fenced. The last become
-// UNKNOWN and are asked about, never executed again: nothing shows whether the tool has run.
+// replica; waiting ones whose Turn ended in the same moment; and running ones that nobody executes: their replica is fenced,
+// or it is this one, which gave up when the database went away. The last become UNKNOWN and are asked about, never executed
+// again: nothing shows whether the tool has run.
 type recovery struct {
 	store    store.Store
 	runner   *runner
@@ -28,6 +30,9 @@ type recovery struct {
 	settled  func(approval.Question) // counts what was settled here; may be nil
 	logger   *slog.Logger
 	bell     wake.Signal
+
+	replica string
+	strays  map[string]time.Time // since when calls of this replica are RUNNING without being executed; run's goroutine alone
 }
 
 // run looks at every ring and every tick, until ctx ends.
@@ -70,16 +75,38 @@ func (r *recovery) look(ctx context.Context) error {
 			r.executor.retryLater(ctx, call, err)
 		}
 	}
-	orphans, err := r.store.OrphanedToolCalls(ctx, store.System(), lookMost)
+	orphans, err := r.store.OrphanedToolCalls(ctx, store.System(), r.replica, lookMost+cap(r.runner.slots))
 	if err != nil {
 		return err
 	}
-	for _, call := range orphans {
+	for _, call := range r.abandoned(orphans, time.Now()) {
 		if err := r.outcomes.ask(ctx, call, stoppedHere); err != nil {
 			r.executor.retryLater(ctx, call, err)
 		}
 	}
 	return nil
+}
+
+// abandoned are the calls that nobody executes. One of this replica is among them when it was not in work here for the time of
+// a look: its row is written before its work begins, and its work may end just after the row was read.
+func (r *recovery) abandoned(orphans []store.ToolCall, now time.Time) []store.ToolCall {
+	strays := make(map[string]time.Time)
+	orphans = slices.DeleteFunc(orphans, func(call store.ToolCall) bool {
+		if call.Replica != r.replica {
+			return false
+		}
+		if r.runner.endOf(call.ID) != nil {
+			return true
+		}
+		since, known := r.strays[call.ID]
+		if !known {
+			since = now
+		}
+		strays[call.ID] = since
+		return now.Sub(since) < lookEvery
+	})
+	r.strays = strays
+	return orphans
 }
 
 // settle ends a call that waits and is not needed, unless another writer was first. A call whose agent is gone is found

@@ -179,3 +179,35 @@ func TestAbandoned(t *testing.T) {
 		t.Errorf("a tool of the file is removed over the API: %v", err)
 	}
 }
+
+// TestDatabaseAwayAtTheStart checks calls at whose start the database goes away: no call stays RUNNING that nobody executes.
+func TestDatabaseAwayAtTheStart(t *testing.T) {
+	t.Parallel()
+	t.Run("after the claim of an approved call", func(t *testing.T) {
+		t.Parallel()
+		e := newToolEnv(t, tools.Limits{})
+		call, err := e.call("cut")
+		e.must(err)
+		e.store.(*awayStore).reads.Store(3)
+		e.decide(call.ID, choose(approval.AllowOnce))
+		e.has(e.ended(call.ID), store.ToolSucceeded, "")
+		if n := e.executions(); n != 1 {
+			t.Errorf("executed %d times", n)
+		}
+	})
+	t.Run("with the answer to its commit", func(t *testing.T) {
+		t.Parallel()
+		e := newToolEnv(t, tools.Limits{})
+		e.store.(*awayStore).eaten.Store(true)
+		call, err := e.call("look", func(r *tools.Request) { r.CallID, r.Key = "own", "k" })
+		if !errors.Is(err, store.ErrUnknownOutcome) {
+			t.Fatal(err)
+		}
+		asked := <-e.armed // a person is asked about it
+		e.decide(asked, approval.Answer{Payload: json.RawMessage(`{"outcome":"run_again"}`)})
+		e.has(e.ended(call.ID), store.ToolSucceeded, "")
+		if n := e.executions(); n != 1 {
+			t.Errorf("executed %d times", n)
+		}
+	})
+}

@@ -62,7 +62,7 @@ func New(cfg Config) *Service {
 		},
 		recovery: &recovery{
 			store: cfg.Store, runner: run, executor: execute, clients: clients, outcomes: outcome, notices: cfg.Notices, ring: cfg.Ring,
-			settled: cfg.Meter.Settled, logger: cfg.Logger, bell: wake.New(),
+			settled: cfg.Meter.Settled, logger: cfg.Logger, bell: wake.New(), replica: cfg.Replica,
 		},
 	}
 }

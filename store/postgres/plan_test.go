@@ -108,7 +108,7 @@ func (h *hotStatements) record(t *testing.T, s *Store) {
 			},
 			"AbandonedToolCalls":  func() error { _, err := r.AbandonedToolCalls(ctx, in, 10); return err },
 			"AbandonedModelCalls": func() error { _, err := r.AbandonedModelCalls(ctx, in, 10); return err },
-			"OrphanedToolCalls":   func() error { _, err := r.OrphanedToolCalls(ctx, in, 10); return err },
+			"OrphanedToolCalls":   func() error { _, err := r.OrphanedToolCalls(ctx, in, "r", 10); return err },
 			"Approval":            func() error { _, err := r.Approval(ctx, in, planID("c", n)); return err },
 			"Approvals of a thread": func() error {
 				_, err := r.Approvals(ctx, in, store.ApprovalFilter{SessionID: session}, few)

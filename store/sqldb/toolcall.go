@@ -138,9 +138,10 @@ func (r *toolCallReader) AbandonedToolCalls(ctx context.Context, in store.Scope,
 }
 
 // OrphanedToolCalls implements store.ToolCallReader. A replica that is not listed counts as dead, as one that is fenced.
-func (r *toolCallReader) OrphanedToolCalls(ctx context.Context, in store.Scope, limit int) ([]store.ToolCall, error) {
-	q := selecting(selectToolCall, in).raw(underWay + ` AND c.status = 'RUNNING' AND c.kind = 'server_tool'
-		AND NOT EXISTS (SELECT 1 FROM replicas r WHERE r.id = c.replica AND NOT r.fenced) ORDER BY c.tool_call_id`)
+func (r *toolCallReader) OrphanedToolCalls(ctx context.Context, in store.Scope, replica string, limit int) ([]store.ToolCall, error) {
+	q := selecting(selectToolCall, in).raw(underWay + ` AND c.status = 'RUNNING' AND c.kind = 'server_tool' AND (c.replica = `)
+	q.bind(replica)
+	q.raw(` OR NOT EXISTS (SELECT 1 FROM replicas r WHERE r.id = c.replica AND NOT r.fenced)) ORDER BY c.tool_call_id`)
 	q.limit(store.Page{Limit: limit}.Size())
 	return list(ctx, r.conn, scanToolCall, q.sql.String(), q.args...)
 }

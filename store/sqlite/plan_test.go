@@ -46,7 +46,7 @@ func TestSeldomThingsByTheirOwnIndex(t *testing.T) {
 			return err
 		},
 		"tool_calls_work ": func(r *sqldb.Reader) error {
-			_, err := r.OrphanedToolCalls(t.Context(), store.System(), 1)
+			_, err := r.OrphanedToolCalls(t.Context(), store.System(), "r", 1)
 			return err
 		},
 		"model_calls_open": func(r *sqldb.Reader) error {

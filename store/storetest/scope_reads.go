@@ -223,7 +223,7 @@ func readsOfCalls(env *storeEnv, f full) map[string]sees {
 			return some(r.AbandonedToolCalls(ctx, in, 10))
 		},
 		"OrphanedToolCalls": func(r store.Reader, in store.Scope) (bool, error) {
-			return some(r.OrphanedToolCalls(ctx, in, 10))
+			return some(r.OrphanedToolCalls(ctx, in, "", 10))
 		},
 		"Approval": func(r store.Reader, in store.Scope) (bool, error) {
 			return found(r.Approval(ctx, in, f.approval.ID))

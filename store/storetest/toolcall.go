@@ -173,11 +173,13 @@ func testToolCallWork(env *storeEnv) {
 	same(env, idsOf(got[[]store.ToolCall](env)(env.s.AbandonedToolCalls(ctx, all, 0)), toolCallID), abandoned)
 	same(env, idsOf(got[[]store.ToolCall](env)(env.s.AbandonedToolCalls(ctx, all, 2)), toolCallID), abandoned[:2])
 
-	orphans := func() []string {
+	orphansOf := func(replica string) []string {
 		env.Helper()
-		return idsOf(got[[]store.ToolCall](env)(env.s.OrphanedToolCalls(ctx, all, 0)), toolCallID)
+		return idsOf(got[[]store.ToolCall](env)(env.s.OrphanedToolCalls(ctx, all, replica, 0)), toolCallID)
 	}
+	orphans := func() []string { return orphansOf("") }
 	same(env, len(orphans()), 0)
+	same(env, orphansOf(env.replica), []string{byStatus[store.ToolRunning]})
 	lost := insertServerCall(env, s.ID, store.ToolCall{Status: store.ToolRunning, Replica: "gone"}).ID
 	insertServerCall(env, s.ID, store.ToolCall{Status: store.ToolRunning, Replica: "gone", Kind: store.KindClient})
 	same(env, orphans(), []string{lost})
