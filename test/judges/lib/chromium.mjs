@@ -37,7 +37,7 @@ export async function openPage(browser, url, { signIn = true, ...options } = {})
     const answer = await context.request.post(new URL('/api/session', url).href, { data: { token } });
     const secret = answer.headers()['x-aqueduct-page'];
     await context.addInitScript(([origin, value]) => {
-      if (location.origin === origin) localStorage.setItem('aqueduct_page', value);
+      if (value && location.origin === origin) localStorage.setItem('aqueduct_page', value);
     }, [new URL(url).origin, secret]);
   }
   const page = await context.newPage();
