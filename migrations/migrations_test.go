@@ -55,7 +55,7 @@ func TestSameSchema(t *testing.T) {
 			t.Errorf("%s: PostgreSQL only", name)
 		}
 	}
-	for _, table := range strings.Fields("sessions turns runs events records messages tool_calls approvals commands replicas proxies sandbox_instances tools grants outbox audit decision_links approval_positions delegations message_parts credentials credential_holders shares sealed_originals bootstrap_uses agents model_calls context_blobs blobs budgets tasks queue_lock events_cut search_texts") {
+	for _, table := range strings.Fields("sessions turns runs events records messages tool_calls approvals commands replicas proxies sandbox_instances tools grants outbox audit decision_links approval_positions delegations message_parts credentials credential_holders shares sealed_originals bootstrap_uses agents model_calls context_blobs blobs budgets tasks queue_lock events_cut search_texts used_tickets") {
 		if !slices.ContainsFunc(slices.Collect(maps.Keys(a)), func(c string) bool { return strings.HasPrefix(c, table+".") }) {
 			t.Errorf("no table %s", table)
 		}

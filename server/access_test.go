@@ -25,7 +25,7 @@ var mayCall = map[string]string{
 	"POST /api/threads/:id/shares":          "u",
 	"DELETE /api/threads/:id/shares/:share": "u",
 	"GET /metrics":                          "o", "GET /api/limits": "upamgo", "DELETE /api/session": "upamgo", "GET /api/agui/capabilities": "upamgo", "GET /v1/tools": "upamgo",
-	"GET /api/tokens": "upamgo", "POST /api/tokens": "m", "DELETE /api/tokens": "upamgo", "DELETE /api/tokens/:jti": "upamgo",
+	"POST /api/tickets": "upamgo", "GET /api/tokens": "upamgo", "POST /api/tokens": "m", "DELETE /api/tokens": "upamgo", "DELETE /api/tokens/:jti": "upamgo",
 	"GET /api/service_accounts": "am", "POST /api/service_accounts": "m", "DELETE /api/service_accounts/:id": "m",
 
 	"POST /api/agui/chat": "u", "POST /api/agui/connect": "u", "GET /api/threads": "u", "GET /api/threads/:id": "u", "PATCH /api/threads/:id": "u",

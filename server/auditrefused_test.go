@@ -25,7 +25,8 @@ func TestS35AuditRefusedAttempts(t *testing.T) {
 		}
 		return text
 	}
-	ada, cookie := token("ada"), ""
+	ada := token("ada")
+	var cookie, page string
 	call := func(method, path, bearer, body string) int {
 		req, err := http.NewRequestWithContext(t.Context(), method, h.URL+path, strings.NewReader(body))
 		if err != nil {
@@ -36,6 +37,7 @@ func TestS35AuditRefusedAttempts(t *testing.T) {
 			req.Header.Set("Authorization", "Bearer "+bearer)
 		} else if cookie != "" {
 			req.Header.Set("Cookie", cookie)
+			req.Header.Set(auth.PageHeader, page)
 		}
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
@@ -43,7 +45,7 @@ func TestS35AuditRefusedAttempts(t *testing.T) {
 		}
 		defer resp.Body.Close()
 		if c := resp.Cookies(); len(c) > 0 {
-			cookie = c[0].Name + "=" + c[0].Value
+			cookie, page = c[0].Name+"="+c[0].Value, resp.Header.Get(auth.PageHeader)
 		}
 		return resp.StatusCode
 	}

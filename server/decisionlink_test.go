@@ -223,6 +223,8 @@ func TestLinkRefused(t *testing.T) {
 	refused("expired", h.do("GET", h.link(expired), ""), 410, "time to decide is over")
 	refused("swapped", h.do("GET", h.link(swapped), ""), 409, "arguments are not those")
 	refused("signed in as another", secured.do("GET", secured.link(eve), "", "Authorization", "Bearer "+goodToken), 403, "somebody else")
+	// The page of a link shows no secret: the cookie alone refuses.
+	refused("signed in as another, in a browser", secured.do("GET", secured.link(eve), "", secured.signedIn(goodToken).cookie()...), 403, "somebody else")
 	refused("an agent's token", secured.do("GET", secured.link(), "", "Authorization", "Bearer run-token-of-an-agent"), 401, "token")
 	for name, header := range map[string][]string{
 		"nobody signed in": nil, "a stale cookie": {"Cookie", "aqueduct_session=old"}, "the approver": {"Authorization", "Bearer " + goodToken},

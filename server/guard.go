@@ -5,6 +5,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"mime"
 	"net"
@@ -33,13 +34,14 @@ type guard struct {
 	origins map[string]bool
 	limits  limit.Limits
 	in      *decode.Decoder
+	open    *limit.Sockets
 }
 
 // An origin that is no origin ("*", one with a path) is refused at the start: a pattern that silently matched nothing
 // would be taken for a fault of the page.
-func newGuard(cfg Config, in *decode.Decoder) (*guard, error) {
+func newGuard(cfg Config, in *decode.Decoder, open *limit.Sockets) (*guard, error) {
 	g := &guard{
-		auth: cfg.Auth, limits: cfg.Limits, in: in, origins: make(map[string]bool),
+		auth: cfg.Auth, limits: cfg.Limits, in: in, open: open, origins: make(map[string]bool),
 		hosts: map[string]bool{"localhost": true},
 	}
 	for _, host := range cfg.Hosts {
@@ -61,7 +63,7 @@ func newGuard(cfg Config, in *decode.Decoder) (*guard, error) {
 // it.
 func (g *guard) check(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		r := c.Request()
+		r := auth.TakeTicket(c.Request())
 		// Entries of the audit are written deep in the engine, which knows no request: the address comes to them by
 		// the context.
 		c.SetRequest(r.WithContext(audit.WithRemote(r.Context(), r.RemoteAddr)))
@@ -116,26 +118,34 @@ func (g *guard) authenticate(also ...auth.Kind) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			caller, err := g.auth.Caller(c.Request(), also...)
+			if errors.Is(err, auth.ErrNoPage) && fromPage(c.Request()) {
+				return g.awaitTicket(c, next, also)
+			}
 			if err != nil {
 				return g.in.Refused(c, fitted(c.Request(), err))
 			}
-			// From here on the connection is not among those that newer ones may evict.
-			if err := g.in.Known(c); err != nil {
-				return err
-			}
-			// What the request opens, a stream or a socket, ends with the credential: when that is revoked
-			// or expires.
-			ctx, release := g.auth.Watch(c.Request().Context(), caller)
-			defer release()
-			if !caller.Until.IsZero() {
-				var stop context.CancelFunc
-				ctx, stop = context.WithDeadlineCause(ctx, caller.Until, auth.ErrTokenExpired)
-				defer stop()
-			}
-			c.SetRequest(c.Request().WithContext(auth.With(ctx, caller)))
-			return next(c)
+			return g.as(c, caller, next)
 		}
 	}
+}
+
+// as runs a handler for its caller.
+func (g *guard) as(c echo.Context, caller auth.Caller, next echo.HandlerFunc) error {
+	// From here on the connection is not among those that newer ones may evict.
+	if err := g.in.Known(c); err != nil {
+		return err
+	}
+	// What the request opens, a stream or a socket, ends with the credential: when that is revoked
+	// or expires.
+	ctx, release := g.auth.Watch(c.Request().Context(), caller)
+	defer release()
+	if !caller.Until.IsZero() {
+		var stop context.CancelFunc
+		ctx, stop = context.WithDeadlineCause(ctx, caller.Until, auth.ErrTokenExpired)
+		defer stop()
+	}
+	c.SetRequest(c.Request().WithContext(auth.With(ctx, caller)))
+	return next(c)
 }
 
 // knownHost: a page of a stranger can point a name of its own at this address, but it can neither choose a name of
@@ -201,7 +211,7 @@ func (g *guard) allowed(h http.Header, origin, host string) bool {
 		return false
 	}
 	letRead(h, origin)
-	h.Set("Access-Control-Expose-Headers", headerThread+", "+headerRun+", Link, ETag")
+	h.Set("Access-Control-Expose-Headers", headerThread+", "+headerRun+", "+auth.PageHeader+", Link, ETag")
 	return true
 }
 
@@ -219,7 +229,7 @@ func preflight(c echo.Context) error {
 	h := c.Response().Header()
 	if h.Get("Access-Control-Allow-Origin") != "" {
 		h.Set("Access-Control-Allow-Methods", "GET, POST, PUT, PATCH, DELETE")
-		h.Set("Access-Control-Allow-Headers", "content-type, authorization, cache-control, if-match, if-none-match, last-event-id, x-requested-with, x-thread-id, traceparent, tracestate")
+		h.Set("Access-Control-Allow-Headers", "content-type, authorization, cache-control, if-match, if-none-match, last-event-id, x-requested-with, x-thread-id, x-aqueduct-page, traceparent, tracestate")
 		h.Set("Access-Control-Max-Age", "600")
 	}
 	return c.NoContent(http.StatusNoContent)

@@ -359,19 +359,19 @@ func TestBrowserSession(t *testing.T) {
 	if got.status != 204 || !strings.Contains(cookie, "HttpOnly") || !strings.Contains(cookie, "SameSite=Strict") || strings.Contains(cookie, goodToken) {
 		t.Fatalf("%d %s", got.status, cookie)
 	}
-	value, _, _ := strings.Cut(cookie, ";")
-	if got := h.do("GET", "/api/threads", "", "Cookie", value); got.status != 200 {
+	session := sessionOf(got)
+	if got := h.do("GET", "/api/threads", "", session.all()...); got.status != 200 {
 		t.Errorf("with the cookie: %d", got.status)
 	}
-	if got := h.do("GET", "/api/threads", "", "Cookie", value+"x"); got.status != 401 {
+	if got := h.do("GET", "/api/threads", "", "Cookie", session.value+"x", auth.PageHeader, session.page); got.status != 401 {
 		t.Errorf("with another: %d", got.status)
 	}
 	// A page on another port of this host is the same site to a browser, so it brings the
 	// cookie along; its origin stops it.
-	if got := h.do("POST", "/api/agui/chat", inputBody("T", "R", "hi"), "Cookie", value, "Origin", "http://localhost:3000"); got.status != 403 {
+	if got := h.do("POST", "/api/agui/chat", inputBody("T", "R", "hi"), session.all("Origin", "http://localhost:3000")...); got.status != 403 {
 		t.Errorf("from another port: %d", got.status)
 	}
-	if got := h.do("DELETE", "/api/session", "", "Cookie", value); got.status != 204 || !strings.Contains(got.header.Get("Set-Cookie"), "Max-Age=0") {
+	if got := h.do("DELETE", "/api/session", "", session.all()...); got.status != 204 || !strings.Contains(got.header.Get("Set-Cookie"), "Max-Age=0") {
 		t.Errorf("signing out: %d %s", got.status, got.header.Get("Set-Cookie"))
 	}
 }
@@ -436,12 +436,12 @@ func TestSignInLink(t *testing.T) {
 	}
 	var won atomic.Int32
 	var all sync.WaitGroup
-	var cookie atomic.Value
+	var session atomic.Value
 	for range 8 {
 		all.Go(func() {
 			if got := exchange(code); got.status == 204 {
 				won.Add(1)
-				cookie.Store(got.header.Get("Set-Cookie"))
+				session.Store(sessionOf(got))
 			}
 		})
 	}
@@ -449,8 +449,7 @@ func TestSignInLink(t *testing.T) {
 	if won.Load() != 1 {
 		t.Fatalf("%d of 8 browsers are signed in by one code", won.Load())
 	}
-	value, _, _ := strings.Cut(cookie.Load().(string), ";")
-	if got := h.do("GET", "/api/threads", "", "Cookie", value); got.status != 200 {
+	if got := h.do("GET", "/api/threads", "", session.Load().(browserSession).all()...); got.status != 200 {
 		t.Errorf("with the cookie: %d", got.status)
 	}
 	for name, body := range map[string]string{"neither": `{}`, "both": `{"code":"` + code + `","token":"` + goodToken + `"}`} {

@@ -160,3 +160,20 @@ func TestMCPBesideAnAgent(t *testing.T) {
 		t.Errorf("once the agent is done: %v", err)
 	}
 }
+
+// TestS68MCPTakesNoCookie: programs call /mcp, with a token. A browser's session opens it with or without the page's secret as
+// little as none.
+func TestS68MCPTakesNoCookie(t *testing.T) {
+	t.Parallel()
+	h, token := guarded(t, plan{})
+	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
+	session := h.signedIn(token("ada"))
+	for name, header := range map[string][]string{"the cookie": session.cookie(), "with the secret": session.all(), "a page of ours": session.all("Origin", h.URL, "Sec-Fetch-Site", "same-origin")} {
+		if got := h.do("POST", "/mcp", call, append(header, "Accept", "application/json, text/event-stream")...); got.status != 401 {
+			t.Errorf("%s: %d %s", name, got.status, got.body)
+		}
+	}
+	if got := h.do("POST", "/mcp", call, append(bearerOf(token("ada")), "Accept", "application/json, text/event-stream")...); got.status != 200 {
+		t.Errorf("a token: %d %s", got.status, got.body)
+	}
+}

@@ -88,6 +88,8 @@ func bodies() map[string]reflect.Type {
 		"POST /api/session":                           reflect.TypeFor[signInBody](),
 		"POST /api/threads/{id}/control":              reflect.TypeFor[controlBody](),
 		"POST /api/threads/{id}/shares":               reflect.TypeFor[shareBody](),
+		"POST /api/tickets":                           reflect.TypeFor[ticketBody](),
+		"POST /api/tickets 201":                       reflect.TypeFor[ticketJSON](),
 		"POST /api/tokens":                            reflect.TypeFor[issueBody](),
 		"POST /api/tool_calls/{id}/result":            reflect.TypeFor[answer.ToolResult](),
 		"POST /api/tool_calls/{id}/result 200":        reflect.TypeFor[answer.ToolCall](),

@@ -141,6 +141,9 @@ func TestS21RunTokenDecidesNothing(t *testing.T) {
 			"without the scheme": func() answer { return h.do("POST", path, `{"approved":true}`, "Authorization", token) },
 			"cookie":             func() answer { return h.do("POST", path, `{"approved":true}`, "Cookie", "aqueduct_session="+token) },
 			"query":              func() answer { return h.do("POST", path+"?token="+token, `{"approved":true}`) },
+			"ticket":             func() answer { return h.do("POST", path+"?ticket="+token, `{"approved":true}`) },
+			"two tickets":        func() answer { return h.do("POST", path+"?ticket=x&ticket="+token, `{"approved":true}`) },
+			"the page's secret":  func() answer { return h.do("POST", path, `{"approved":true}`, auth.PageHeader, token) },
 			"another header":     func() answer { return h.do("POST", path, `{"approved":true}`, "X-Aqueduct-Run-Token", token) },
 			"session":            func() answer { return h.do("POST", "/api/session", `{"token":"`+token+`"}`) },
 		} {

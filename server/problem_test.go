@@ -176,6 +176,14 @@ func TestEveryCode(t *testing.T) {
 		"cross_site_session": func() answer {
 			return secured.do("POST", "/api/session", `{"token":"`+goodToken+`"}`, "Sec-Fetch-Site", "cross-site")
 		},
+		"session_required": func() answer {
+			kept, _ := guarded(t, plan{})
+			return kept.do("POST", "/api/tickets", `{"path":"/ws/client"}`, bearerOf(goodToken)...)
+		},
+		"token_required_again": func() answer {
+			kept, _ := guarded(t, plan{})
+			return kept.do("POST", "/api/tokens", `{"type":"user","user":"eve"}`, kept.signedIn(goodToken).all()...)
+		},
 		"forwarded_request": func() answer { return h.do("GET", "/api/threads", "", "Via", "1.1 proxy") },
 		"forbidden_origin":  func() answer { return h.do("GET", "/api/threads", "", "Origin", "https://evil.example") },
 		"ambiguous_member":  func() answer { return h.decide(question, `{"Decision":"approve"}`) },

@@ -117,14 +117,14 @@ func New(cfg Config) (*Server, error) {
 	meter := cfg.Metrics.limitMeter()
 	bodies := limit.NewBodyBudget(cfg.Limits, func() { meter.Refused("bodies") })
 	in := decode.New(cfg.Limits, bodies, limit.NewBrakes(cfg.Limits, meter))
-	guard, err := newGuard(cfg, in)
+	open := limit.NewSockets(cfg.Limits, draining, meter)
+	guard, err := newGuard(cfg, in, open)
 	if err != nil {
 		stop()
 		return nil, err
 	}
 	// Failed registrations have a brake of their own and do not count against people at the same address.
 	register := newProxyRegister(cfg, in)
-	open := limit.NewSockets(cfg.Limits, draining, meter)
 	conns := limit.NewConnections(cfg.Limits, func() { meter.Evicted("connection") })
 	meter.Watch(conns, open, bodies)
 	channels, hook, err := channel.New(channel.Config{
@@ -193,6 +193,7 @@ func resources(cfg Config, in *decode.Decoder, open *limit.Sockets, leaving, dra
 		&toolCalls{approvals: cfg.Approvals, sessions: cfg.Sessions, store: cfg.Store, in: in},
 		decide.New(cfg.Approvals, cfg.Store, cfg.Links, cfg.Auth, in),
 		&session{auth: cfg.Auth, in: in, audit: cfg.Audit},
+		&tickets{auth: cfg.Auth, in: in},
 		&signIn{auth: cfg.Auth, audit: cfg.Audit, in: in, public: cfg.PublicURL, log: cfg.Logger},
 		newTokens(cfg, in),
 		&serviceAccounts{registry: cfg.Auth.Registry(), in: in},

@@ -126,12 +126,14 @@ func (h *signIn) callback(c echo.Context) error {
 	if err := h.audit.Record(ctx, who, audit.SignedIn, audit.OfUser(who.User), map[string]any{"issuer": o.Issuer(), "roles": who.Roles}); err != nil {
 		return h.failed(c, err)
 	}
-	cookie, err := h.auth.StartSession(ctx, auth.Session{Tenant: who.Tenant, User: who.User, Roles: who.Roles, For: auth.TypeUser, Until: until}, h.secure(c))
+	signed, err := h.auth.StartSession(c.Request().WithContext(ctx), auth.Session{Tenant: who.Tenant, User: who.User, Roles: who.Roles, For: auth.TypeUser, Until: until})
 	if err != nil {
 		return h.failed(c, err)
 	}
-	c.SetCookie(cookie)
-	return c.Redirect(http.StatusSeeOther, "/")
+	c.SetCookie(signed.Cookie)
+	// The page trades the ticket for its secret. The fragment reaches no server, and a browser that keeps the address keeps a
+	// ticket that is used up.
+	return c.Redirect(http.StatusSeeOther, "/#signed-in="+url.QueryEscape(string(signed.PageTicket())))
 }
 
 // failed brings a person back to the page with a code: a problem as JSON is nothing to look at. The log has the
@@ -163,7 +165,7 @@ func (h *signIn) logout(c echo.Context) error {
 	ctx := c.Request().Context()
 	// A bad or missing credential is no reason to refuse: what is asked for, no session here, is so already.
 	if caller, err := h.auth.Caller(c.Request(), auth.KindApprover); err == nil {
-		gone, err := h.auth.SignOut(ctx, caller, h.secure(c))
+		gone, err := h.auth.SignOut(c.Request(), caller)
 		if err != nil {
 			return err
 		}

@@ -151,7 +151,7 @@ func (h *tokens) issue(c echo.Context, body issueBody) error {
 		CreatedAt: time.Now(), ExpiresAt: issued.Until,
 	}
 	if err := h.auth.Registry().Keep(ctx, caller, kept); err != nil {
-		return err
+		return notMade(err)
 	}
 	// Keep has set it in the row; this is for the answer.
 	kept.CreatedBy = caller.Principal.User
@@ -193,13 +193,16 @@ func (b issueBody) claims(caller auth.Caller) (auth.Claims, error) {
 	if claims.Type == auth.TypeChannel && (b.User != "" || len(b.Roles) > 0) || claims.Type != auth.TypeChannel && b.Channel != "" {
 		return claims, problem.Refuse(problem.InvalidBody, "A token of a channel has a channel; any other has a user, and may have roles.")
 	}
-	return claims, asWider(auth.Narrower(caller, implied))
+	return claims, notMade(auth.Narrower(caller, implied))
 }
 
-// asWider is the refusal of what would be wider than its creator. Other errors pass unchanged.
-func asWider(err error) error {
-	if errors.Is(err, auth.ErrWiderThanOwn) {
+// notMade is the refusal of a credential that its creator may not make, or not by a session. Other errors pass unchanged.
+func notMade(err error) error {
+	switch {
+	case errors.Is(err, auth.ErrWiderThanOwn):
 		return problem.Refuse(problem.Wider, "")
+	case errors.Is(err, auth.ErrTokenAgain):
+		return problem.Refuse(problem.TokenAgain, "")
 	}
 	return err
 }
@@ -336,7 +339,7 @@ func (h *serviceAccounts) create(c echo.Context) error {
 	ctx := c.Request().Context()
 	kept, key, err := h.registry.CreateKey(ctx, auth.From(ctx), account)
 	if err != nil {
-		return asWider(err)
+		return notMade(err)
 	}
 	c.Response().Header().Set("Cache-Control", "no-store")
 	return c.JSON(http.StatusCreated, struct {

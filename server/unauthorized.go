@@ -98,7 +98,7 @@ func tellPage(c echo.Context, p *problem.Problem) bool {
 		return false
 	}
 	page, here := twoLoopbacks(r)
-	why := ": sign in first, POST /api/session; the page and this server must be of one site"
+	why := ": sign in first, POST /api/session, and POST /api/tickets; the page and this server must be of one site"
 	if page != "" {
 		why = ": the page is on " + page + ", the socket on " + here + ": two sites to a browser. Use one name for both"
 	}

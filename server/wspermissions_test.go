@@ -250,7 +250,7 @@ func TestPermissionSocketRefusals(t *testing.T) {
 func TestWhoMayDecide(t *testing.T) {
 	t.Parallel()
 	h := newEnvWith(t, saysN(1), plan{auth: static(t), origins: []string{"https://app.example"}})
-	cookie, _, _ := strings.Cut(h.do("POST", "/api/session", `{"token":"`+goodToken+`"}`).header.Get("Set-Cookie"), ";")
+	session := h.signedIn(goodToken)
 	bearer := "Bearer " + goodToken
 	for name, c := range map[string]struct {
 		path   string
@@ -258,10 +258,11 @@ func TestWhoMayDecide(t *testing.T) {
 		status int
 	}{
 		"bearer":           {"/ws/permissions/T", []string{"Authorization", bearer}, 101},
-		"cookie":           {"/ws/permissions/T", []string{"Cookie", cookie}, 101},
-		"cookie, own page": {"/agent_backend/ws/T", []string{"Cookie", cookie, "Origin", h.URL}, 101},
-		"a listed page":    {"/agent_backend/ws/T", []string{"Cookie", cookie, "Origin", "https://app.example"}, 101},
-		"a stranger's":     {"/ws/permissions/T", []string{"Cookie", cookie, "Origin", "https://evil.example"}, 403},
+		"cookie":           {"/ws/permissions/T", session.all(), 101},
+		"cookie, own page": {"/agent_backend/ws/T", session.all("Origin", h.URL), 101},
+		"a listed page":    {"/agent_backend/ws/T", session.all("Origin", "https://app.example"), 101},
+		"a stranger's":     {"/ws/permissions/T", session.all("Origin", "https://evil.example"), 403},
+		"cookie alone":     {"/ws/permissions/T", session.cookie(), 401},
 		"nothing":          {"/ws/permissions/T", nil, 401},
 		"in the URL":       {"/ws/permissions/T?token=" + goodToken, nil, 401},
 		"a bad name":       {"/ws/permissions/a%0Ab", []string{"Authorization", bearer}, 400},

@@ -84,4 +84,8 @@ type CredentialTx interface {
 	UseCredentials(ctx context.Context, ids []string, at time.Time) error
 	// DropCredentials deletes those that expired before a time.
 	DropCredentials(ctx context.Context, before time.Time) error
+	// UseTicket uses a page's ticket up; false when it was used before.
+	UseTicket(ctx context.Context, id string, expires time.Time) (bool, error)
+	// DropTickets forgets used tickets that expired before a time.
+	DropTickets(ctx context.Context, before time.Time) error
 }

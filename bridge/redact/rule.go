@@ -109,7 +109,7 @@ func isJWT(b []byte) bool {
 // names are members, headers and variables whose value is a secret, in lower case.
 var names = map[string]*rule{
 	"authorization": header, "proxy-authorization": header, "cookie": cookies, "set-cookie": cookies,
-	"x-api-key": named, "api-key": named, "api_key": named, "apikey": named, "x-auth-token": named,
+	"x-api-key": named, "api-key": named, "api_key": named, "apikey": named, "x-auth-token": named, "x-aqueduct-page": named,
 	"access_token": named, "accesstoken": named, "refresh_token": named, "refreshtoken": named,
 	"client_secret": named, "clientsecret": named, "secret_access_key": named, "secretaccesskey": named, "aws_secret_access_key": named,
 }

@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"aqueduct/server/auth"
 	"aqueduct/store/storetest"
 )
 
@@ -121,15 +122,18 @@ func TestTLS(t *testing.T) {
 			t.Fatal(err)
 		}
 		resp.Body.Close()
-		if c := resp.Cookies(); len(c) != 1 || c[0].Name != "__Host-aqueduct_session" || !c[0].Secure || !c[0].HttpOnly || c[0].Path != "/" || c[0].Domain != "" {
+		_, port, _ := strings.Cut(address, ":")
+		secure := "__Host-aqueduct_session_" + port
+		if c := resp.Cookies(); len(c) != 1 || c[0].Name != secure || !c[0].Secure || !c[0].HttpOnly || c[0].Path != "/" || c[0].Domain != "" {
 			t.Fatalf("%+v", c)
 		}
-		for name, want := range map[string]int{"__Host-aqueduct_session": 200, "aqueduct_session": 401} {
+		for name, want := range map[string]int{secure: 200, "aqueduct_session_" + port: 401, "__Host-aqueduct_session": 401} {
 			req, err := http.NewRequest(http.MethodGet, r.URL+"/api/threads", nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			req.AddCookie(&http.Cookie{Name: name, Value: resp.Cookies()[0].Value})
+			req.Header.Set(auth.PageHeader, resp.Header.Get(auth.PageHeader))
 			got, err := client.Do(req)
 			if err != nil {
 				t.Fatal(err)
@@ -208,7 +212,7 @@ func TestSecureCookiesBehindAProxy(t *testing.T) {
 		t.Fatal(err)
 	}
 	resp.Body.Close()
-	if c := resp.Cookies(); len(c) != 1 || c[0].Name != "__Host-aqueduct_session" || !c[0].Secure {
+	if c := resp.Cookies(); len(c) != 1 || !strings.HasPrefix(c[0].Name, "__Host-aqueduct_session_") || !c[0].Secure {
 		t.Errorf("%+v", c)
 	}
 	page, err := r.client.Post(r.URL+"/api/agui/chat", "application/json", strings.NewReader(`{"prompt":"text"}`)) // TDesign's

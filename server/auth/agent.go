@@ -23,7 +23,8 @@ func showsRunToken(r *http.Request) bool {
 	carries := func(text string) bool {
 		return strings.Contains(text, store.RunTokenPrefix) && runToken.MatchString(text)
 	}
-	if carries(r.URL.RawQuery) {
+	ticket, _ := r.Context().Value(ticketKey{}).(Secret) // which was taken out of the URL, or came as a first message
+	if carries(r.URL.RawQuery) || carries(string(ticket)) {
 		return true
 	}
 	for _, values := range r.Header {

@@ -130,7 +130,7 @@ func (a *Auth) CheckListener(addr net.Addr) error {
 }
 
 // Caller names who makes the request, by Authorization header or by cookie. Tokens in URLs are not
-// looked at: they end up in logs and histories. Approvers and channels are callers only where they
+// looked at: they end up in logs and histories; a ticket (page.go) is worth nothing by then. Approvers and channels are callers only where they
 // are named in also. A request that may change something is checked for revocation with the store,
 // any other within checkTime. The order of the checks matters. Tokens of agents and proxies are
 // refused first, even where no credential is required: otherwise an agent on a loopback listener
@@ -154,26 +154,25 @@ func (a *Auth) Caller(r *http.Request, also ...Kind) (Caller, error) {
 		return operator(KindNone), nil
 	}
 	kinds := append([]Kind{KindStatic, KindUser, KindService, KindOperator}, also...)
-	fresh := r.Method != http.MethodGet && r.Method != http.MethodHead
 	if given := r.Header.Values("Authorization"); len(given) > 0 {
 		token, ok := bearerToken(given)
 		if !ok || token == "" {
 			return Caller{}, ErrBadCredential
 		}
-		return a.accept(r.Context(), Secret(token), fresh, kinds)
+		return a.accept(r.Context(), Secret(token), changes(r), kinds)
 	}
-	if c, err := r.Cookie(CookieName(cookieName, a.Secure(r))); err == nil {
-		caller, err := a.browser(c.Value, kinds)
-		if err == nil {
-			err = a.registry.admit(r.Context(), caller.Credential, fresh)
-		}
-		if err != nil {
-			return Caller{}, err
-		}
-		return caller, nil
+	caller, err := a.Named(r, kinds...)
+	if err == nil && !caller.own {
+		err = caller.provesPage(r, a.registry)
 	}
-	return Caller{}, ErrNoCredential
+	if err != nil {
+		return Caller{}, err
+	}
+	return caller, nil
 }
+
+// changes reports whether a request may change something.
+func changes(r *http.Request) bool { return r.Method != http.MethodGet && r.Method != http.MethodHead }
 
 // Accept names the bearer of a token that came another way than with a header: in the first
 // frame of a socket. Only the given kinds are taken.

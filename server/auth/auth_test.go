@@ -39,10 +39,11 @@ func from(ip string, header ...string) *http.Request {
 
 func TestCaller(t *testing.T) {
 	t.Parallel()
-	cookie, err := static(t).SignIn(t.Context(), token, false)
+	in, err := static(t).SignIn(from("192.0.2.1"), token)
 	if err != nil {
 		t.Fatal(err)
 	}
+	cookie, page := in.Cookie, string(in.Page)
 	session := cookie.Name + "=" + cookie.Value
 	for name, c := range map[string]struct {
 		auth *auth.Auth
@@ -61,10 +62,14 @@ func TestCaller(t *testing.T) {
 		"no token":            {static(t), from("127.0.0.1", "Authorization", "Bearer "), "", auth.ErrBadCredential},
 		"another scheme":      {static(t), from("127.0.0.1", "Authorization", "Basic "+token), "", auth.ErrBadCredential},
 		"two headers":         {static(t), from("127.0.0.1", "Authorization", "Bearer "+token, "Authorization", "Bearer x"), "", auth.ErrBadCredential},
-		"cookie":              {static(t), from("192.0.2.1", "Cookie", session), auth.KindStatic, nil},
-		"another cookie":      {static(t), from("192.0.2.1", "Cookie", session+"0"), "", auth.ErrBadCredential},
+		"cookie":              {static(t), from("192.0.2.1", "Cookie", session, auth.PageHeader, page), auth.KindStatic, nil},
+		"another cookie":      {static(t), from("192.0.2.1", "Cookie", session+"0", auth.PageHeader, page), "", auth.ErrBadCredential},
+		"the cookie alone":    {static(t), from("192.0.2.1", "Cookie", session), "", auth.ErrNoPage},
+		"another secret":      {static(t), from("192.0.2.1", "Cookie", session, auth.PageHeader, page+"0"), "", auth.ErrBadCredential},
+		"the secret twice":    {static(t), from("192.0.2.1", "Cookie", session, auth.PageHeader, page, auth.PageHeader, page), "", auth.ErrBadCredential},
+		"the secret alone":    {static(t), from("192.0.2.1", auth.PageHeader, page), "", auth.ErrNoCredential},
 		"the token as cookie": {static(t), from("192.0.2.1", "Cookie", cookie.Name+"="+token), "", auth.ErrBadCredential},
-		"a bad header beside a good cookie": {static(t), from("192.0.2.1", "Cookie", session, "Authorization", "Bearer x"),
+		"a bad header beside a good cookie": {static(t), from("192.0.2.1", "Cookie", session, auth.PageHeader, page, "Authorization", "Bearer x"),
 			"", auth.ErrBadCredential},
 	} {
 		got, err := c.auth.Caller(c.req)
@@ -97,7 +102,7 @@ func TestShortTokensAreRefused(t *testing.T) {
 			t.Errorf("%d characters are enough", len(short))
 		}
 	}
-	if _, err := auth.None().SignIn(t.Context(), "", false); err == nil {
+	if _, err := auth.None().SignIn(from("127.0.0.1"), ""); err == nil {
 		t.Error("signed in where nobody has to")
 	}
 }

@@ -46,6 +46,8 @@ type Caller struct {
 	// was, and for the static token, which ends by being replaced.
 	Credential store.Credential
 	key        string // id of the key that signed it; "" for what was not signed
+	page       Secret // of a session: what its page shows beside the cookie
+	own        bool   // of a session: the cookie is sent to this server alone, and is enough
 }
 
 // operator is the caller where there is one tenant and one user: the owner of the installation.

@@ -3,7 +3,7 @@
 //
 // There are five ways: the static token of an installation of one user (static.go), typed tokens signed with the key
 // file (keys.go, token.go), API keys (manage.go), bearer tokens of an OpenID provider (oidc*.go), and browser sessions,
-// which are cookies that stand for one of the others (cookie.go). Auth picks the way by the form of what was shown
+// which are cookies that stand for one of the others (cookie.go), with a secret that their page shows beside them (page.go). Auth picks the way by the form of what was shown
 // (auth.go), and the Registry refuses what is revoked (registry.go). Tokens of agents and proxies make no Caller: their
 // own routes take them, and everywhere else they are refused.
 //

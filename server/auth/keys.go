@@ -88,6 +88,16 @@ func (k *Keys) Has(id string) bool {
 	return id == "" || slices.ContainsFunc(k.keys, func(key signingKey) bool { return key.id == id })
 }
 
+// page is the page's secret of a session that the key of an id signed; "" when there is no such key any more.
+func (k *Keys) page(key, session string) Secret {
+	for _, of := range k.keys {
+		if of.id == key {
+			return pageSecret(of.secret, session)
+		}
+	}
+	return ""
+}
+
 // Issued is a new token and what is kept of it.
 type Issued struct {
 	Token string

@@ -25,6 +25,9 @@ import (
 // ErrWiderThanOwn: the caller wanted to give a credential more rights than their own allows.
 var ErrWiderThanOwn = errors.New("auth: a credential may not have a role that its creator does not have")
 
+// ErrTokenAgain: a browser session of the static token wanted to make a credential, which would outlive it.
+var ErrTokenAgain = errors.New("auth: a session of the static token makes no credentials")
+
 // What is done with credentials, in the audit.
 const (
 	auditTokenIssued  = "token.issued"
@@ -67,10 +70,14 @@ func (r *Registry) List(ctx context.Context, c Caller, f store.CredentialFilter,
 	return r.store.Credentials(ctx, in, f)
 }
 
-// Keep keeps a credential that was issued by a Caller. The store returns the row that is there when
+// Keep keeps a credential that was issued by a Caller. A session of the static token issues none: the person shows the token
+// again, so that who has taken over a page for a minute gains nothing that lasts. The store returns the row that is there when
 // the id is taken. A retry of the same issue has the same id and time and succeeds; another key
 // under that id is a conflict.
 func (r *Registry) Keep(ctx context.Context, by Caller, c store.Credential) error {
+	if by.Kind == KindStatic && by.Credential.Kind == store.CredentialSession {
+		return ErrTokenAgain
+	}
 	c.CreatedBy = by.Principal.User
 	action := auditTokenIssued
 	if c.Kind == store.CredentialAPIKey {

@@ -32,6 +32,9 @@ const (
 	dropTime = 30 * 24 * time.Hour
 	// dropEvery is how often they are looked for.
 	dropEvery = time.Hour
+	// dropTickets is how often used tickets are forgotten, and how long after their end: a session can use as many as it sends
+	// requests, and the clocks of replicas differ by less.
+	dropTickets = time.Minute
 )
 
 // Credentials is the part of a store that a Registry needs. It is the store without what auth must not touch.
@@ -55,6 +58,7 @@ type Registry struct {
 	used    map[string]time.Time          // credentials to write the use of
 	written map[string]time.Time          // when the use of a credential was last written
 	dropped time.Time                     // when expired credentials were last looked for
+	tickets time.Time                     // when used tickets were last forgotten
 }
 
 // check is the store's result for a credential.
@@ -246,6 +250,10 @@ func (r *Registry) sweep(ctx context.Context) error {
 		}
 	}
 	drop := now.Sub(r.dropped) >= dropEvery
+	dropUsed := now.Sub(r.tickets) >= dropTickets
+	if dropUsed {
+		r.tickets = now
+	}
 	r.mu.Unlock()
 	revoked, err := r.store.RevokedCredentials(ctx, open)
 	for _, id := range revoked {
@@ -253,6 +261,11 @@ func (r *Registry) sweep(ctx context.Context) error {
 	}
 	if err != nil {
 		return err
+	}
+	if dropUsed {
+		if err := r.store.InTx(ctx, func(tx store.Tx) error { return tx.DropTickets(ctx, now.Add(-dropTickets)) }); err != nil {
+			return err
+		}
 	}
 	if err := r.writeUse(ctx, now); err != nil || !drop {
 		return err

@@ -4,7 +4,6 @@
 package auth
 
 import (
-	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -50,13 +49,13 @@ func (a *Auth) IssueSignInCode() Secret {
 	return c.code
 }
 
-// SignInByCode turns a code into the browser's cookie. The code is taken under the lock, so that
+// SignInByCode turns a code into a browser session. The code is taken under the lock, so that
 // of two browsers that send it at once one gets a session.
-func (a *Auth) SignInByCode(ctx context.Context, code Secret, secure bool) (*http.Cookie, error) {
+func (a *Auth) SignInByCode(r *http.Request, code Secret) (SignedIn, error) {
 	if a.signIn == nil || !a.signIn.take(code) {
-		return nil, ErrSignInCode
+		return SignedIn{}, ErrSignInCode
 	}
-	return a.SignIn(ctx, a.static.secret, secure)
+	return a.SignIn(r, a.static.secret)
 }
 
 // take reports whether the code is the good one, and uses it up. A wrong code does not: an attacker

@@ -94,6 +94,8 @@ type UserClaims struct {
 	For   Type     `json:"for,omitempty"` // of a browser session: the type of token it stands for
 	// OpenedBy, of a browser session, is the id of the token it was opened with; "" for none.
 	OpenedBy string `json:"opened_by,omitempty"`
+	// Own, of a browser session: its cookie is sent to this server alone and is enough without the page's secret.
+	Own bool `json:"own,omitempty"`
 }
 
 // ChannelClaims are those of TypeChannel.
@@ -114,7 +116,7 @@ func reserved(user string) bool {
 // A token with claims of two types is refused even if it is signed: code that looks at one claim
 // only would otherwise take it for either.
 func (c Claims) whole() bool {
-	if c.Reusable && c.Type != TypeBootstrap {
+	if c.Reusable && c.Type != TypeBootstrap || c.Own && c.Type != typeSession {
 		return false
 	}
 	person := c.Tenant != "" && c.User != "" && !reserved(c.User) && c.ProxyClaims == ProxyClaims{} && c.ChannelID == ""

@@ -237,7 +237,7 @@ func TestS04ProxyTokenIsNobodysCredential(t *testing.T) {
 	if _, err := static(t).Caller(from("127.0.0.1", "Authorization", "Bearer "+good)); !errors.Is(err, auth.ErrBadCredential) {
 		t.Error(err)
 	}
-	if _, err := static(t).SignIn(t.Context(), auth.Secret(good), false); !errors.Is(err, auth.ErrBadCredential) {
+	if _, err := static(t).SignIn(from("127.0.0.1"), auth.Secret(good)); !errors.Is(err, auth.ErrBadCredential) {
 		t.Error(err)
 	}
 }
@@ -249,12 +249,12 @@ func TestSignInCodeEnds(t *testing.T) {
 		a := static(t)
 		code := a.IssueSignInCode()
 		time.Sleep(auth.SignInCodeTTL - time.Second)
-		if _, err := a.SignInByCode(t.Context(), code, false); err != nil {
+		if _, err := a.SignInByCode(from("127.0.0.1"), code); err != nil {
 			t.Error(err)
 		}
 		code = a.IssueSignInCode()
 		time.Sleep(auth.SignInCodeTTL + time.Second)
-		if _, err := a.SignInByCode(t.Context(), code, false); !errors.Is(err, auth.ErrSignInCode) {
+		if _, err := a.SignInByCode(from("127.0.0.1"), code); !errors.Is(err, auth.ErrSignInCode) {
 			t.Error(err)
 		}
 	})

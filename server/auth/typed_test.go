@@ -228,7 +228,10 @@ func TestSignedSession(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		a := static(t).WithKeys(keys(t))
 		user := issued(t, auth.TypeUser)
-		cookie, err := a.SignIn(t.Context(), auth.Secret(user), true)
+		https := from("192.0.2.1")
+		https.TLS = &tls.ConnectionState{}
+		in, err := a.SignIn(https, auth.Secret(user))
+		cookie := in.Cookie
 		if err != nil || !cookie.HttpOnly || !cookie.Secure || cookie.SameSite != http.SameSiteStrictMode {
 			t.Fatalf("%+v %v", cookie, err)
 		}
@@ -247,7 +250,7 @@ func TestSignedSession(t *testing.T) {
 		if _, err := a.Caller(from("192.0.2.1", bearer(cookie.Value)...), auth.KindApprover, auth.KindChannel); !errors.Is(err, auth.ErrTokenType) {
 			t.Errorf("a session as a token: %v", err)
 		}
-		if _, err := a.SignIn(t.Context(), auth.Secret(cookie.Value), false); !errors.Is(err, auth.ErrBadCredential) {
+		if _, err := a.SignIn(from("192.0.2.1"), auth.Secret(cookie.Value)); !errors.Is(err, auth.ErrBadCredential) {
 			t.Errorf("a session of a session: %v", err)
 		}
 		if _, err := static(t).Caller(with()); !errors.Is(err, auth.ErrBadCredential) {
@@ -264,11 +267,11 @@ func TestSignedSession(t *testing.T) {
 func TestApproversSession(t *testing.T) {
 	t.Parallel()
 	a := auth.Typed(keys(t))
-	cookie, err := a.SignIn(t.Context(), auth.Secret(issued(t, auth.TypeApprover)), false)
+	in, err := a.SignIn(from("192.0.2.1"), auth.Secret(issued(t, auth.TypeApprover)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := from("192.0.2.1", "Cookie", cookie.Name+"="+cookie.Value)
+	r := from("192.0.2.1", "Cookie", in.Cookie.Name+"="+in.Cookie.Value, auth.PageHeader, string(in.Page))
 	if got, err := a.Caller(r, auth.KindApprover); err != nil || got.Kind != auth.KindApprover || !got.Has(auth.RoleApprover) {
 		t.Errorf("%+v %v", got, err)
 	}
@@ -276,11 +279,11 @@ func TestApproversSession(t *testing.T) {
 		t.Errorf("in a chat: %v", err)
 	}
 	for _, of := range []auth.Type{auth.TypeChannel, auth.TypeACPProxy} {
-		if _, err := a.SignIn(t.Context(), auth.Secret(issued(t, of)), false); !errors.Is(err, auth.ErrTokenType) {
+		if _, err := a.SignIn(from("192.0.2.1"), auth.Secret(issued(t, of))); !errors.Is(err, auth.ErrTokenType) {
 			t.Errorf("%s signs in: %v", of, err)
 		}
 	}
-	if _, err := a.SignIn(t.Context(), "", false); !errors.Is(err, auth.ErrBadCredential) {
+	if _, err := a.SignIn(from("192.0.2.1"), ""); !errors.Is(err, auth.ErrBadCredential) {
 		t.Errorf("nobody signs in: %v", err)
 	}
 }

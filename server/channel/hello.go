@@ -30,8 +30,10 @@ import (
 // HelloFrame is the first message. For example
 // {"type":"hello","user_id":"ann","api_key":"…","last_seq":{"t1":120},"session_id":"t2"}.
 type HelloFrame struct {
-	UserID  string          `json:"user_id" validate:"max=128"`
-	APIKey  string          `json:"api_key" validate:"max=3500"`
+	UserID string `json:"user_id" validate:"max=128"`
+	APIKey string `json:"api_key" validate:"max=3500"`
+	// Ticket is that of a page whose cookie needs one, for /ws/ingress.
+	Ticket  string          `json:"ticket" validate:"max=256"`
 	LastSeq json.RawMessage `json:"last_seq"`
 	// SessionID is whose last_seq it is when that is one number, else a session to follow.
 	SessionID string `json:"session_id" validate:"max=128"`
@@ -41,13 +43,16 @@ type HelloFrame struct {
 // or cookie: the guard has checked its Origin.
 // A refused hello is part of the audit: failed attempts to enter are what an auditor looks for.
 func (h *Handler) admit(r *http.Request, hello HelloFrame) (auth.Caller, error) {
+	if hello.Ticket != "" {
+		r = auth.WithTicket(r, hello.Ticket)
+	}
 	caller, err := h.caller(r, auth.Secret(hello.APIKey))
 	if err == nil {
 		caller, err = h.actingFor(caller, hello.UserID)
 	}
 	if problem.Of(err).Code == problem.Unauthorized {
 		err = errors.Join(problem.Refuse(problem.Unauthorized, "The hello needs an api_key that is valid here: a channel's token (aqueduct token issue --type channel), "+
-			"a user's, an API key or the server's own token. Without one, a valid Authorization header or cookie of the handshake counts."), err)
+			"a user's, an API key or the server's own token. Without one, a valid Authorization header or cookie of the handshake counts, the cookie with a ticket (POST /api/tickets)."), err)
 	}
 	if err != nil {
 		h.Audit.Refused(r.Context(), audit.Unknown(), audit.AccessRefused, audit.OfRoute("GET /ws/ingress"), nil)

@@ -97,14 +97,17 @@ func (h *Handler) open(c echo.Context) (Claims, store.Approval, error) {
 }
 
 // mayUse checks the caller against the link. The link alone is enough, but a caller who is signed in as another user than its
-// approver is refused, and so is a token in a header that is not a person's, such as an agent's. A stale cookie is ignored.
+// approver is refused, and so is a token in a header that is not a person's, such as an agent's. A stale cookie is ignored. The
+// page of a link has no secret of a session, so the cookie alone names the user who is signed in.
 func (h *Handler) mayUse(r *http.Request, claims Claims) error {
 	caller, err := h.auth.Caller(r, auth.KindApprover)
 	if err != nil {
-		if r.Header.Get("Authorization") == "" {
-			return nil
+		if r.Header.Get("Authorization") != "" {
+			return err
 		}
-		return err
+		if caller, err = h.auth.Named(r, auth.KindUser, auth.KindApprover); err != nil {
+			return nil // no session, or a stale one
+		}
 	}
 	who := caller.Principal
 	if caller.Kind != auth.KindNone && (who.Tenant != claims.Tenant || who.User != claims.User) {

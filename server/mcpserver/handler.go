@@ -72,13 +72,15 @@ func New(cfg Config) *Handler {
 	return h
 }
 
-// Mount adds the route. It is open because a run token is no credential of a caller; a request without one is a user's.
+// Mount adds the route. It is open because a run token is no credential of a caller; a request without one is a user's. Programs
+// call it, so the cookie of a browser's session counts for nothing.
 func (h *Handler) Mount(to *route.Routes) {
 	own := to.Beside(http.MethodPost, "/mcp", h.ofUser)
 	to.Open(http.MethodPost, "/mcp", func(c echo.Context) error {
 		if h.cfg.IsAgent(c) {
 			return h.ofAgent(c)
 		}
+		c.Request().Header.Del("Cookie")
 		return own(c)
 	})
 }

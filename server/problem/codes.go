@@ -20,6 +20,8 @@ const (
 	NotOperator      = "not_operator"
 	Role             = "role_required"
 	Wider            = "wider_than_own"
+	TokenAgain       = "token_required_again"
+	NoSession        = "session_required"
 	NotFound         = "not_found"
 	Method           = "method_not_allowed"
 	TooLarge         = "body_too_large"

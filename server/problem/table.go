@@ -60,7 +60,7 @@ func requests() []Code {
 // callers is what is about who calls, from where, and with which credential.
 func callers() []Code {
 	return []Code{
-		{Unauthorized, http.StatusUnauthorized, "A token of a user, service account or operator is needed as Authorization: Bearer (the server's own: aqueduct token show), or a browser's session (POST /api/session); the one given is not good."},
+		{Unauthorized, http.StatusUnauthorized, "A token of a user, service account or operator is needed as Authorization: Bearer (the server's own: aqueduct token show), or a browser's session (POST /api/session): its cookie and, on plain http and on this machine, the page's secret as X-Aqueduct-Page, or ?ticket= of POST /api/tickets for a WebSocket, an EventSource, a picture, a download. The one given is not good."},
 		{Issuer, http.StatusServiceUnavailable, "The OpenID provider does not answer as it must; nothing is wrong with the credential."},
 		{SignInLink, http.StatusUnauthorized, "The sign-in link was used before, or is too old. Sign in with the token, or start the server again for a new link."},
 		{CrossSite, http.StatusForbidden, "The page is of another site than this server, so the browser would neither keep nor send the session's cookie. Use one site for both, or send a token."},
@@ -69,6 +69,8 @@ func callers() []Code {
 		{NotOperator, http.StatusForbidden, "The role operator is needed for this; no token of a tenant carries it."},
 		{Role, http.StatusForbidden, "The caller has none of the roles that this needs; the detail names them."},
 		{Wider, http.StatusForbidden, "A token or an API key may not have a role that its creator does not have, nor that of an operator."},
+		{TokenAgain, http.StatusForbidden, "A browser session of the server's own token makes no tokens and no API keys. Send the token itself with this request, as Authorization: Bearer."},
+		{NoSession, http.StatusForbidden, "Tickets are for pages that have signed in (POST /api/session). A program sends its token as Authorization: Bearer with the request itself."},
 		{ForeignRun, http.StatusForbidden, "The run token is for another run than the one named."},
 		{MessageRole, http.StatusForbidden, "The caller may not write messages of that role: a user's are the user's, an agent's the assistant's."},
 		{ForbiddenOrigin, http.StatusForbidden, "Pages of this origin may not call; see --cors-origin."},

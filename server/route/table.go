@@ -39,6 +39,7 @@ func credentials() map[string]Access {
 		"GET /api/session/oidc/login":      public,
 		"GET /api/session/oidc/callback":   public, // the provider's answer is the credential
 		"POST /api/session/oidc/logout":    public,
+		"POST /api/tickets":                anyRole,
 		"GET /api/tokens":                  anyRole,
 		"POST /api/tokens":                 admins,
 		"DELETE /api/tokens":               anyRole, // all of one user: one's own, or with the role admin

@@ -44,8 +44,23 @@ type Conn struct {
 	why  string
 }
 
+// early is the key of echo's context under which Early leaves its Conn.
+const early = "aqueduct.socket"
+
+// Early makes the request a WebSocket before its handler does, which gets this one by Open.
+func Early(c echo.Context, limits limit.Limits) (*Conn, error) {
+	conn, err := Open(c, limits)
+	if err == nil {
+		c.Set(early, conn)
+	}
+	return conn, err
+}
+
 // Open makes the request a WebSocket.
 func Open(c echo.Context, limits limit.Limits) (*Conn, error) {
+	if conn, ok := c.Get(early).(*Conn); ok {
+		return conn, nil
+	}
 	conn, err := upgrader().Upgrade(c.Response(), c.Request(), nil)
 	if err != nil {
 		return nil, problem.Refuse(problem.Upgrade, "")
@@ -62,19 +77,27 @@ func Refuse(c echo.Context, code int, why string) error {
 	if err != nil {
 		return err
 	}
+	refuse(conn, code, why)
+	return nil
+}
+
+// Refuse is the function Refuse for a line that Early has opened and no handler serves.
+func (c *Conn) Refuse(code int, why string) {
+	c.End(code, why)
+	refuse(c.ws, code, why)
+}
+
+// refuse sends a close frame and waits for the page's own. Otherwise later frames of the page would reset the connection before
+// the page has read ours.
+func refuse(conn *websocket.Conn, code int, why string) {
 	defer conn.Close()
 	deadline := time.Now().Add(goodbyeTime)
-	if err := conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, why[:min(len(why), maxReason)]), deadline); err != nil {
-		return nil // it has left
-	}
-	// Refuse waits for the page's own close frame. Otherwise later frames of the page would reset the connection before the
-	// page has read ours.
+	err := conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, why[:min(len(why), maxReason)]), deadline)
 	_ = conn.SetReadDeadline(deadline)
 	conn.SetReadLimit(maxReason)
 	for err == nil {
 		_, _, err = conn.ReadMessage()
 	}
-	return nil
 }
 
 // CheckUpgrade refuses a request that is none for a WebSocket.
@@ -123,6 +146,12 @@ func (c *Conn) End(code int, why string) {
 	}
 	c.mu.Unlock()
 	c.cancel()
+}
+
+// Cut ends a line that nothing serves yet: its reader gets an error.
+func (c *Conn) Cut() {
+	c.End(websocket.CloseTryAgainLater, limit.TooManyStreams)
+	_ = c.ws.NetConn().SetReadDeadline(time.Now())
 }
 
 // EndAt ends the line when the credential ends that opened it; zero is never.

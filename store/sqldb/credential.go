@@ -179,3 +179,13 @@ func (t *credentialTx) UseCredentials(ctx context.Context, ids []string, at time
 func (t *credentialTx) DropCredentials(ctx context.Context, before time.Time) error {
 	return t.run(ctx, "DELETE FROM credentials WHERE expires_at > 0 AND expires_at < $1", millis(before))
 }
+
+// UseTicket implements store.CredentialTx. The key decides who comes first.
+func (t *credentialTx) UseTicket(ctx context.Context, id string, expires time.Time) (bool, error) {
+	return t.change(ctx, "INSERT INTO used_tickets (ticket_id, expires_at) VALUES ($1, $2) ON CONFLICT (ticket_id) DO NOTHING", id, millis(expires))
+}
+
+// DropTickets implements store.CredentialTx.
+func (t *credentialTx) DropTickets(ctx context.Context, before time.Time) error {
+	return t.run(ctx, "DELETE FROM used_tickets WHERE expires_at < $1", millis(before))
+}

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"aqueduct/store"
@@ -136,4 +137,26 @@ func testCredentialsOfAUser(env *storeEnv) {
 		})
 	}))
 	same(env, len(listCredentialIDs(env, store.Within(alice.Tenant), store.CredentialFilter{User: "both", Current: at(70)})), 0)
+}
+
+// testTickets: of many at once one uses a ticket, and it stays used until it is forgotten.
+func testTickets(env *storeEnv) {
+	id := env.id()
+	use := func() (first bool, err error) {
+		err = env.s.InTx(env.ctx, func(tx store.Tx) (err error) { first, err = tx.UseTicket(env.ctx, id, at(10)); return err })
+		return first, err
+	}
+	var first atomic.Int64
+	env.ok(atOnce(20, func(int) error {
+		mine, err := use()
+		if mine {
+			first.Add(1)
+		}
+		return err
+	}))
+	same(env, first.Load(), 1)
+	env.tx(func(tx store.Tx) error { return tx.DropTickets(env.ctx, at(10)) })
+	same(env, got[bool](env)(use()), false)
+	env.tx(func(tx store.Tx) error { return tx.DropTickets(env.ctx, at(11)) })
+	same(env, got[bool](env)(use()), true)
 }

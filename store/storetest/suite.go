@@ -95,6 +95,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"UsedLinks", testUsedLinks},
 		{"Credentials", testCredentials},
 		{"CredentialsOfAUser", testCredentialsOfAUser},
+		{"Tickets", testTickets},
 		{"BatchOrder", testBatchOrder},
 		{"BatchLost", testBatchLost},
 		{"RecordOf", testRecordOf},

@@ -47,7 +47,7 @@ class Page {
       window.post = async (body) => {
         const { fetchEventSource } = await import('/index.js');
         await fetchEventSource('/api/agui/chat', {
-          method: 'POST', headers: { 'Content-Type': 'application/json' }, body, openWhenHidden: false,
+          method: 'POST', headers: { 'Content-Type': 'application/json', 'X-Aqueduct-Page': localStorage.aqueduct_page }, body, openWhenHidden: false,
           fetch: (...request) => { shown.requests += 1; return fetch(...request); },
           onmessage: ({ id, data }) => {
             const event = JSON.parse(data);

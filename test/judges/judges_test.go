@@ -164,6 +164,12 @@ func TestPageSignsIn(t *testing.T) {
 	judge(t, serve(t, "2ms"), "signin.test.mjs")
 }
 
+// TestS41CookieOtherPort: the page in Chromium, beside a web server on another port that is sent its cookie.
+func TestS41CookieOtherPort(t *testing.T) {
+	browser(t)
+	judgeOwn(t, "cookieport.test.mjs")
+}
+
 // TestPageModules tests the page's modules that need no browser.
 func TestPageModules(t *testing.T) {
 	judge(t, "", "../../web/test/fold.test.js", "../../web/test/patch.test.js", "../../web/test/sse.test.js")

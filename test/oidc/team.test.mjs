@@ -63,11 +63,13 @@ class Person {
     await person.page.getByRole('button', { name: 'Sign-in' }).click();
     await person.page.getByRole('button', { name: 'Continue' }).click(); // consent
     await person.page.waitForURL((url) => url.origin === program.url && url.pathname === '/');
+    const secret = await person.page.waitForFunction(() => localStorage.getItem('aqueduct_page'));
+    person.secret = { 'X-Aqueduct-Page': await secret.jsonValue() };
     return person;
   }
 
   async request(method, path, data) {
-    const response = await this.context.request.fetch(program.url + path, { method, data, headers: data ? { 'Content-Type': 'application/json' } : {} });
+    const response = await this.context.request.fetch(program.url + path, { method, data, headers: { ...this.secret, ...(data && { 'Content-Type': 'application/json' }) } });
     return { status: response.status(), text: await response.text() };
   }
 
@@ -113,6 +115,15 @@ test('five people of two tenants sign in, and each sees what is theirs', async (
   const session = cookies.find((c) => c.name.includes('aqueduct_session'));
   assert.ok(session.httpOnly && session.sameSite === 'Strict', JSON.stringify(session));
   assert.ok(!cookies.some((c) => c.name.startsWith('aqueduct_signin_')), 'the sign-in left its cookie behind');
+});
+
+test('a sign-in that the page did not begin signs nobody in', async () => {
+  const context = await browser.newContext();
+  const page = await context.newPage();
+  await page.goto(`${program.url}/#signed-in=aqt_of_a_stranger`);
+  await page.getByRole('dialog').getByText(/not begun on this page/).waitFor();
+  assert.equal(new URL(page.url()).hash, '');
+  await context.close();
 });
 
 test('who has no tenant is told so, and is not signed in', async () => {
@@ -182,7 +193,7 @@ test('a shared thread is seen by those it is shared with, and an approver decide
 /** follow opens a stream as a person and says when it has ended. */
 async function follow(person, path, headers = {}) {
   const cookie = (await person.context.cookies(program.url)).map((c) => `${c.name}=${c.value}`).join('; ');
-  const response = await fetch(program.url + path, { headers: { Accept: 'text/event-stream', ...(headers.Authorization ? {} : { Cookie: cookie }), ...headers } });
+  const response = await fetch(program.url + path, { headers: { Accept: 'text/event-stream', ...(headers.Authorization ? {} : { Cookie: cookie, ...person.secret }), ...headers } });
   assert.equal(response.status, 200, await (response.ok ? '' : response.text()));
   const began = Date.now();
   const ended = (async () => {
@@ -264,6 +275,6 @@ test('signing out ends the session here and at the provider', async () => {
   await emil.page.getByRole('button', { name: /sign me out/i }).click();
   await emil.page.waitForURL((url) => url.origin === program.url);
   await emil.page.getByRole('link', { name: 'Sign in' }).waitFor();
-  const replayed = await fetch(`${program.url}/api/threads`, { headers: { Cookie: `${session.name}=${session.value}` } });
+  const replayed = await fetch(`${program.url}/api/threads`, { headers: { Cookie: `${session.name}=${session.value}`, ...emil.secret } });
   assert.equal(replayed.status, 401, 'the cookie is good after signing out');
 });

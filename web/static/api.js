@@ -9,14 +9,20 @@ export class Refused extends Error {
   }
 }
 
-/** signIn trades the access token for a cookie that no script can read, this one included. */
-export function signIn(token) {
-  return call('POST', '/api/session', { token });
-}
+/** secretKey names the page's secret in localStorage, which other ports of this host cannot read. */
+export const secretKey = 'aqueduct_page';
 
-/** signInByCode trades the code of a sign-in link for the same cookie, once. */
-export function signInByCode(code) {
-  return call('POST', '/api/session', { code });
+const secretHeader = 'X-Aqueduct-Page';
+const pageSecret = () => globalThis.localStorage?.getItem(secretKey);
+
+/**
+ * signIn trades a credential for a cookie that no script can read, this one included, and for the page's secret, without which
+ * the cookie opens nothing. The credential is { token }, the { code } of a sign-in link, or the { ticket } of a sign-in at a
+ * provider.
+ */
+export async function signIn(credential) {
+  const response = await call('POST', '/api/session', credential);
+  localStorage.setItem(secretKey, response.headers.get(secretHeader));
 }
 
 /** whoAmI says who is signed in, and where somebody may sign in who is not. */
@@ -26,7 +32,9 @@ export function whoAmI() {
 
 /** signOut ends the session, and gives where it ends at the provider, if anywhere. */
 export async function signOut(path) {
-  return (await (await call('POST', path, {})).json()).redirect ?? '';
+  const { redirect } = await (await call('POST', path, {})).json();
+  localStorage.removeItem(secretKey);
+  return redirect ?? '';
 }
 
 /** listThreads gives the newest threads first. */
@@ -58,9 +66,9 @@ export async function lastRun(threadId) {
   return (await getJSON(`/api/threads/${encodeURIComponent(threadId)}`)).lastRun;
 }
 
-/** eventsAfter is where a thread's log can be listened to, across its Runs, after a seq. */
-export function eventsAfter(threadId, seq) {
-  return `/api/threads/${encodeURIComponent(threadId)}/events?after=${seq}`;
+/** eventsAfter streams a thread's log, across its Runs, after a seq. */
+export function eventsAfter(threadId, seq, signal) {
+  return call('GET', `/api/threads/${encodeURIComponent(threadId)}/events?after=${seq}`, undefined, signal, { Accept: 'text/event-stream' });
 }
 
 /**
@@ -93,11 +101,25 @@ async function getJSON(path) {
   return (await call('GET', path)).json();
 }
 
-async function call(method, path, body, signal) {
-  const headers = body ? { 'Content-Type': 'application/json' } : {};
-  const response = await fetch(path, { method, headers, signal, body: body && JSON.stringify(body) });
-  if (!response.ok) throw new Refused(response.status, await problemOf(response));
-  return response;
+let askSignIn; // has the person sign in; resolves when that was done
+
+/** onSignedOut says what has the person sign in when the server refuses a request for that. */
+export function onSignedOut(ask) {
+  askSignIn = ask;
+}
+
+// call repeats a request that was refused with 401 when the person has signed in, here or in another tab: what was typed
+// goes out then. The sign-in itself is not repeated.
+async function call(method, path, body, signal, more) {
+  for (;;) {
+    const secret = pageSecret();
+    const headers = { ...more, ...(body && { 'Content-Type': 'application/json' }), ...(secret && { [secretHeader]: secret }) };
+    const response = await fetch(path, { method, headers, signal, body: body && JSON.stringify(body) });
+    if (response.ok) return response;
+    const refused = new Refused(response.status, await problemOf(response));
+    if (refused.status !== 401 || path === '/api/session' || !askSignIn) throw refused;
+    if (pageSecret() === secret && !await askSignIn()) throw refused;
+  }
 }
 
 async function problemOf(response) {

@@ -2,7 +2,7 @@
 // else comes from the server.
 
 import { canPick, drawAgents, pickedAgent } from './agents.js';
-import { cancelRun, chat, lastEvents, listAgents, listThreads, newId } from './api.js';
+import { cancelRun, chat, lastEvents, listAgents, listThreads, newId, onSignedOut } from './api.js';
 import { setText } from './dom.js';
 import { addMessage, emptyThread, fold } from './fold.js';
 import { Follower } from './follow.js';
@@ -23,6 +23,7 @@ let thread = emptyThread();
 let threads = [];
 let frame = 0;
 let drawnState; // that the page shows
+let unsent = ''; // what was typed last, until the server has taken it
 
 function onEvent(event, seq) {
   fold(thread, event);
@@ -31,14 +32,12 @@ function onEvent(event, seq) {
   draw();
 }
 
-async function onStatus(status, error) {
+function onStatus(status, error) {
   $('connection').dataset.status = status;
   $('connection').title = { live: 'connected', idle: 'nothing running', waiting: 'connection lost, coming back', failed: 'refused' }[status];
+  if (status === 'live') unsent = '';
   if (!error) return;
-  if (error.status === 401) {
-    await askToken($('token'));
-    return open(threadId);
-  }
+  if (error.status === 401 && !$('prompt').value) $('prompt').value = unsent; // the person did not sign in
   thread.problem = error.message;
   if (thread.run?.status === 'running') thread.run = null;
   draw();
@@ -72,10 +71,8 @@ function isAtEnd(element) {
 async function refreshThreads() {
   try {
     threads = await listThreads();
-  } catch (error) {
-    if (error.status !== 401) return; // the list can wait; the talk tells of trouble
-    await askToken($('token'));
-    return refreshThreads();
+  } catch {
+    return; // the list can wait; the talk tells of trouble
   }
   drawThreads($('threads'), threads, threadId);
   if (!$('agent').options.length) refreshAgents();
@@ -154,6 +151,7 @@ $('compose').addEventListener('submit', (event) => {
   const text = $('prompt').value.trim();
   if (!text) return;
   $('prompt').value = '';
+  unsent = text;
   send(text);
 });
 
@@ -182,13 +180,18 @@ document.addEventListener('visibilitychange', () => {
 async function enter() {
   if (hasSignInLink()) {
     await signInByLink($('token'));
-    refreshThreads();
+    begin();
   }
   const problem = takeSignInProblem();
   if (problem) showProblem($('token'), problem);
   open(decodeURIComponent(location.hash.slice(1)));
 }
 
-showWho($('who'), $('signout'));
-if (!hasSignInLink()) refreshThreads();
+function begin() {
+  showWho($('who'), $('signout'));
+  refreshThreads();
+}
+
+onSignedOut(() => askToken($('token')));
+if (!hasSignInLink()) begin();
 enter();

@@ -13,7 +13,7 @@ export class Follower {
   #onEvent;
   #onStatus;
   #stop = null; // AbortController of the stream being read
-  #bell = null; // EventSource that tells when something begins
+  #bell = null; // AbortController of the stream that tells when something begins
   #seq = 0; // everything up to here has been seen, or is in what a join tells
 
   /**
@@ -45,7 +45,7 @@ export class Follower {
 
   /** rest stops listening for what others begin: a browser has few connections to give. */
   rest() {
-    this.#bell?.close();
+    this.#bell?.abort();
     this.#bell = null;
   }
 
@@ -103,11 +103,25 @@ export class Follower {
   }
 
   // #listen waits for what begins without this page: an answer given elsewhere, a prompt in
-  // another tab. The event itself is only a bell; joining then tells all of it.
-  #listen(threadId, stop) {
-    if (stop.signal.aborted || document.visibilityState === 'hidden') return;
-    this.#bell = new EventSource(eventsAfter(threadId, this.#seq));
-    this.#bell.onmessage = () => this.join(threadId);
+  // another tab. The event itself is only a bell; joining then tells all of it. It reads with fetch: an EventSource can send
+  // no header, and the ticket that it would need is used up when it comes back.
+  async #listen(threadId, stop) {
+    if (stop.signal.aborted || document.visibilityState === 'hidden') return undefined;
+    const bell = new AbortController();
+    this.#bell = bell;
+    for (let pause = firstPause; ; pause = Math.min(pause * 2, longestPause)) {
+      try {
+        const response = await eventsAfter(threadId, this.#seq, bell.signal);
+        pause = firstPause;
+        const { done } = await readEvents(response.body).next();
+        if (!done && !bell.signal.aborted) return this.join(threadId); // which ends this stream
+      } catch (error) {
+        if (bell.signal.aborted) return undefined;
+        if (error.status && error.status < 500) return this.#tell(stop, 'failed', error);
+      }
+      await sleep(pause, bell.signal);
+      if (bell.signal.aborted) return undefined;
+    }
   }
 
   #tell(stop, status, error) {

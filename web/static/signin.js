@@ -19,12 +19,25 @@ export function takeSignInProblem() {
   return sentences[code] ?? 'The sign-in failed.';
 }
 
+// Set while a person who began at this page is at the provider. Another port of this host can send the browser back with the
+// session of another user, and cannot set it.
+const begunKey = 'aqueduct_signin';
+
+/** takeBegun reports whether this page began a sign-in at a provider, once. */
+export function takeBegun() {
+  const begun = localStorage.getItem(begunKey) !== null;
+  localStorage.removeItem(begunKey);
+  return begun;
+}
+
 /** offerSignIn shows the way to the provider, where the server has one. */
 export async function offerSignIn(link) {
   try {
     const { login } = await whoAmI();
     link.hidden = !login;
-    if (login) link.href = login;
+    if (!login) return;
+    link.href = login;
+    link.onclick = () => localStorage.setItem(begunKey, login);
   } catch {
     link.hidden = true; // the token can still be given
   }

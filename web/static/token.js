@@ -1,26 +1,31 @@
 // Asks for the access token. It is shown only after the server has said 401.
 
-import { signIn, signInByCode } from './api.js';
-import { offerSignIn } from './signin.js';
+import { secretKey, signIn } from './api.js';
+import { offerSignIn, takeBegun } from './signin.js';
 
 let asking = null; // two requests may be refused at once; one question is enough
 
-const linkPrefix = '#sign-in=';
+// What the address may end with: the code of a link that serve printed, or the ticket of a sign-in at a provider.
+const credentials = { '#sign-in=': 'code', '#signed-in=': 'ticket' };
 
-/** hasSignInLink reports whether the page was opened by a link that serve printed. */
+const prefixOf = (hash) => Object.keys(credentials).find((prefix) => hash.startsWith(prefix));
+
+/** hasSignInLink reports whether the page was opened to sign in. */
 export function hasSignInLink() {
-  return location.hash.startsWith(linkPrefix);
+  return prefixOf(location.hash) !== undefined;
 }
 
 /**
- * signInByLink signs in with the code in the address. The code leaves the address, and with it
- * the browser's history, before it is sent: what goes wrong afterwards must not leave it there.
+ * signInByLink signs in with the code or ticket in the address. It leaves the address, and with it the browser's history, before
+ * it is sent: what goes wrong afterwards must not leave it there.
  */
 export async function signInByLink(dialog) {
-  const code = location.hash.slice(linkPrefix.length);
+  const prefix = prefixOf(location.hash);
+  const value = location.hash.slice(prefix.length);
   history.replaceState(null, '', location.pathname + location.search);
   try {
-    await signInByCode(code);
+    if (credentials[prefix] === 'ticket' && !takeBegun()) throw new Error('The sign-in was not begun on this page. Please sign in here.');
+    await signIn({ [credentials[prefix]]: value });
   } catch (error) {
     show(dialog.querySelector('.problem'), error.message);
     await askToken(dialog);
@@ -37,7 +42,7 @@ export function showProblem(dialog, text) {
   show(dialog.querySelector('.problem'), text);
 }
 
-/** askToken resolves when the server has taken a token. */
+/** askToken resolves to true when this tab or another one has signed in, and to false when the person closed the dialog. */
 export function askToken(dialog) {
   asking ??= ask(dialog).finally(() => { asking = null; });
   return asking;
@@ -49,20 +54,25 @@ function ask(dialog) {
   const problem = dialog.querySelector('.problem');
   offerSignIn(dialog.querySelector('#signin')).finally(() => dialog.showModal());
   return new Promise((resolve) => {
-    const submit = async (event) => {
+    const over = new AbortController();
+    const end = (signedIn) => {
+      over.abort();
+      input.value = '';
+      problem.hidden = true;
+      dialog.close();
+      resolve(signedIn);
+    };
+    form.addEventListener('submit', async (event) => {
       event.preventDefault();
       try {
-        await signIn(input.value);
+        await signIn({ token: input.value });
       } catch (error) {
         show(problem, error.message);
         return;
       }
-      form.removeEventListener('submit', submit);
-      input.value = '';
-      problem.hidden = true;
-      dialog.close();
-      resolve();
-    };
-    form.addEventListener('submit', submit);
+      end(true);
+    }, { signal: over.signal });
+    window.addEventListener('storage', ({ key, newValue }) => key === secretKey && newValue && end(true), { signal: over.signal });
+    dialog.addEventListener('close', () => end(false), { signal: over.signal });
   });
 }

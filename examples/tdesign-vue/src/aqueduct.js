@@ -7,6 +7,9 @@
 const key = 'aqueduct-tdesign-vue-thread';
 const endpoint = '/api/agui/chat?dialect=tdesign';
 
+// A page that has signed in sends its secret along (docs/access.md). Here Vite's server adds the token, and there is none.
+const signedIn = () => ({ 'X-Aqueduct-Page': localStorage.getItem('aqueduct_page') ?? '' });
+
 /** rememberedThread is the thread of before the reload, or ''. */
 export const rememberedThread = () => localStorage.getItem(key) ?? '';
 
@@ -31,7 +34,7 @@ export function chatService(threadId, page) {
     onRequest: (params) => {
       localStorage.setItem(key, threadId);
       page.onProblem('');
-      return { headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body(threadId, params, page)) };
+      return { headers: { 'Content-Type': 'application/json', ...signedIn() }, body: JSON.stringify(body(threadId, params, page)) };
     },
     onStart: (chunk) => {
       if (chunk.startsWith('{')) runId = JSON.parse(chunk).runId;
@@ -56,7 +59,7 @@ async function cancel(runId) {
   if (!runId) return;
   await fetch(`/api/runs/${encodeURIComponent(runId)}/cancel`, {
     method: 'POST',
-    headers: { 'Content-Type': 'application/json' },
+    headers: { 'Content-Type': 'application/json', ...signedIn() },
     body: '{}',
   });
 }
@@ -69,7 +72,7 @@ export async function loadThread(threadId) {
 }
 
 async function fetchJSON(path) {
-  const response = await fetch(path);
+  const response = await fetch(path, { headers: signedIn() });
   if (response.status === 404) return null;
   if (!response.ok) throw new Error(`${path}: ${response.status}`);
   return response.json();

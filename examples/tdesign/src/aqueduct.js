@@ -4,6 +4,9 @@ import { remember } from './thread.js';
 
 const endpoint = '/api/agui/chat';
 
+// A page that has signed in sends its secret along (docs/access.md). Here Vite's server adds the token, and there is none.
+const signedIn = () => ({ 'X-Aqueduct-Page': localStorage.getItem('aqueduct_page') ?? '' });
+
 /**
  * chatService is TDesign's configuration. TDesign builds no body of its own: onRequest
  * says what is sent, a prompt or the answer to a question. The thread goes along, so that
@@ -19,7 +22,7 @@ export function chatService(threadId, onProblem) {
       remember(threadId);
       onProblem('');
       return {
-        headers: { 'Content-Type': 'application/json' },
+        headers: { 'Content-Type': 'application/json', ...signedIn() },
         body: JSON.stringify({ threadId, prompt, toolCallMessage }),
       };
     },
@@ -38,7 +41,7 @@ async function cancel(runId) {
   if (!runId) return;
   await fetch(`/api/runs/${encodeURIComponent(runId)}/cancel`, {
     method: 'POST',
-    headers: { 'Content-Type': 'application/json' },
+    headers: { 'Content-Type': 'application/json', ...signedIn() },
     body: '{}',
   });
 }
@@ -52,7 +55,7 @@ export async function loadThread(threadId) {
 
 // A thread nobody has written to yet is unknown to the server, and empty here.
 async function fetchJSON(path) {
-  const response = await fetch(path);
+  const response = await fetch(path, { headers: signedIn() });
   if (response.status === 404) return null;
   if (!response.ok) throw new Error(`${path}: ${response.status}`);
   return response.json();

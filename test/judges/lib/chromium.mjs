@@ -33,7 +33,13 @@ function find() {
  */
 export async function openPage(browser, url, { signIn = true, ...options } = {}) {
   const context = await browser.newContext(options);
-  if (signIn) await context.request.post(new URL('/api/session', url).href, { data: { token } });
+  if (signIn) {
+    const answer = await context.request.post(new URL('/api/session', url).href, { data: { token } });
+    const secret = answer.headers()['x-aqueduct-page'];
+    await context.addInitScript(([origin, value]) => {
+      if (value && location.origin === origin) localStorage.setItem('aqueduct_page', value);
+    }, [new URL(url).origin, secret]);
+  }
   const page = await context.newPage();
   const trouble = [];
   page.on('console', (m) => m.type() === 'error' && trouble.push(m.text()));

@@ -32,7 +32,7 @@ export function running(ready, command, args, options) {
     let wrote = '';
     const read = (chunk) => {
       wrote += chunk;
-      if (ready.test(wrote)) resolve(Object.assign(child, { ended }));
+      if (ready.test(wrote)) resolve(Object.assign(child, { ended, said: () => wrote }));
     };
     child.stdout.on('data', read);
     child.stderr.on('data', read);
@@ -47,12 +47,13 @@ export class Program {
   #folder = mkdtempSync(join(tmpdir(), 'aqueduct-judged-'));
   #child;
 
-  /** start gives one that listens; pace is the demo agent's between two words, args are further flags. */
-  static async start(pace = '2ms', args = []) {
+  /** start gives one that listens; pace is the demo agent's between two words, args are further flags, env replaces the environment. */
+  static async start(pace = '2ms', args = [], env = process.env) {
     const program = new Program();
     program.port = await freePort();
     program.url = `http://127.0.0.1:${program.port}`;
     program.pace = pace;
+    program.env = env;
     await program.start(...args);
     return program;
   }
@@ -61,7 +62,12 @@ export class Program {
   async start(...args) {
     this.#child = await running(/listening on/, process.env.AQUEDUCT, [
       'serve', '--demo', '--demo-pace', this.pace, '--listen', `127.0.0.1:${this.port}`, '--database', `sqlite:${join(this.#folder, 'a.db')}`, ...args,
-    ]);
+    ], { env: this.env });
+  }
+
+  /** said is what it wrote. */
+  get said() {
+    return this.#child.said();
   }
 
   /** kill leaves it no chance to say anything. */
