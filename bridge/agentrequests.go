@@ -26,7 +26,9 @@ type AgentRequests struct {
 	tools   *tools.Service // nil without any
 	callers callers
 	lender  *lender
-	show    func(context.Context, store.ToolCall) // handOver.show
+	// transcript is how many messages an Agent is called with, at most.
+	transcript int
+	show       func(context.Context, store.ToolCall) // handOver.show
 }
 
 // Turn is the Turn that a token belongs to. The error is ErrRunToken for a token that is not good.
