@@ -20,6 +20,7 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge/contextstore"
+	"aqueduct/internal/fault"
 	"aqueduct/internal/retry"
 	"aqueduct/store"
 )
@@ -115,8 +116,14 @@ func (th *thread) keepParts(ctx context.Context, m agui.Message) (agui.Message, 
 			failed = th.tx.InsertMessagePart(ctx, p)
 		}
 	}
+	if failed == nil && slices.ContainsFunc(m.Content.Parts, func(p agui.ContentPart) bool { return !p.Followed() }) {
+		failed = fault.New(RefusedPartURL, "A part of the message has an address that is not http or https, or has a user, a control character or a backslash in it.")
+	}
 	return m, failed
 }
+
+// RefusedPartURL: a part of a message has an address that no reader may follow.
+const RefusedPartURL = "part_url_refused"
 
 // attach gives a new message the parts that its attachments become. An agent's message for the agent that it calls keeps
 // what it names: the user's entries are not the agent's to hand on.
