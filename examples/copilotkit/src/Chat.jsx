@@ -1,6 +1,10 @@
-import { CopilotChat, useAgent, useCopilotKit, useDefaultRenderTool, useFrontendTool } from '@copilotkit/react-core/v2';
+import { CopilotChat, CopilotChatAssistantMessage, useAgent, useCopilotKit, useDefaultRenderTool, useFrontendTool } from '@copilotkit/react-core/v2';
 import { z } from 'zod';
 import { Questions } from './Questions.jsx';
+
+// A picture tells its server who looks at it; a link in its place does so when it is clicked.
+const picture = /!(?=\[[^\]\n]*\]\()/g;
+const Words = ({ content, ...props }) => <CopilotChatAssistantMessage.MarkdownRenderer {...props} content={content.replace(picture, '')} />;
 
 export function Chat({ threadId }) {
   const { agent } = useAgent();
@@ -38,7 +42,7 @@ export function Chat({ threadId }) {
       <CopilotChat
         threadId={threadId}
         attachments={{ enabled: true, accept: 'image/*' }}
-        messageView={{ assistantMessage: { onRegenerate: regenerate }, userMessage: { onEditMessage: edit } }}
+        messageView={{ assistantMessage: { onRegenerate: regenerate, markdownRenderer: Words }, userMessage: { onEditMessage: edit } }}
       />
       <Questions />
       <aside>
