@@ -65,7 +65,7 @@ test('S57: a remote picture is a link, and a policy is sent', async () => {
     await chat.ready();
     await chat.send(`say look ![cat](${stranger.url}/cat.png) <img src="${stranger.url}/html.png"> that is all`);
     await page.locator('[data-copilotkit]').getByText('that is all').last().waitFor();
-    await page.locator(`[data-testid="copilot-assistant-message"]`).getByRole('link', { name: 'cat' }).or(page.getByRole('button', { name: 'cat' })).last().waitFor();
+    await page.getByTestId('copilot-assistant-message').locator(`a[href="${stranger.url}/cat.png"]`).waitFor();
     assert.equal(await page.locator(`img[src^="${stranger.url}"]`).count(), 0);
     assert.deepEqual(stranger.asked, []);
     await page.close();

@@ -3,8 +3,10 @@ import { z } from 'zod';
 import { Questions } from './Questions.jsx';
 
 // A picture tells its server who looks at it; a link in its place does so when it is clicked.
-const picture = /!(?=\[[^\]\n]*\]\()/g;
-const Words = ({ content, ...props }) => <CopilotChatAssistantMessage.MarkdownRenderer {...props} content={content.replace(picture, '')} />;
+const ours = (src) => src.startsWith('data:image/') || (URL.canParse(src, location.href) && new URL(src, location.href).origin === location.origin);
+const Picture = ({ src = '', alt }) => (ours(src) ? <img src={src} alt={alt} /> : <a href={src} target="_blank" rel="noopener noreferrer">{alt || src}</a>);
+const components = { img: Picture };
+const Words = (props) => <CopilotChatAssistantMessage.MarkdownRenderer {...props} components={components} />;
 
 export function Chat({ threadId }) {
   const { agent } = useAgent();

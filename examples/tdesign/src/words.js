@@ -9,7 +9,7 @@ export function words(value) {
 /** list is a value as a list. */
 export const list = (value) => (Array.isArray(value) ? value : []);
 
-const picture = /!(?=\[[^\]\n]*\]\()/g;
+const picture = /!(?=\[[^\]\n]*\][[(])/g;
 
 /** linked is Markdown with links in place of pictures: a picture tells its server who looks at it, a link does so when it is clicked. */
 export const linked = (markdown) => markdown.replace(picture, '');
@@ -22,4 +22,4 @@ export function shown(message) {
 }
 
 /** ours tells whether an address is of this page's server: any other is asked for when it is clicked, not before. */
-export const ours = (url) => new URL(url, location.href).origin === location.origin;
+export const ours = (url) => URL.canParse(url, location.href) && new URL(url, location.href).origin === location.origin;
