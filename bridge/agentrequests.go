@@ -213,3 +213,20 @@ func (a *AgentRequests) Wait(ctx context.Context, token, id string, timeout time
 	call, err := a.tools.Wait(ctx, store.System(), id, timeout)
 	return a.shown(ctx, call, err)
 }
+
+// Part returns the part of that hash for the Agent that sends the token, if its Turn was called with a message that names it.
+// thread is a name that the Agent has for its Session. Any other part is store.ErrNotFound.
+func (a *AgentRequests) Part(ctx context.Context, token, thread, sum string) (store.MessagePart, error) {
+	s, _, err := a.Named(ctx, token, thread)
+	if err != nil {
+		return store.MessagePart{}, err
+	}
+	turn, err := a.Turn(ctx, token)
+	if err == nil {
+		err = readsPart(ctx, a.store, turn, sum, a.transcript)
+	}
+	if err != nil {
+		return store.MessagePart{}, err
+	}
+	return a.store.MessagePart(ctx, store.System(), s.ID, sum)
+}

@@ -224,23 +224,6 @@ func readsPart(ctx context.Context, from store.Reader, turn store.Turn, sum stri
 	return store.ErrNotFound
 }
 
-// Part returns the part of that hash for the Agent that sends the token, if its Turn was called with a message that names it.
-// thread is a name that the Agent has for its Session. Any other part is store.ErrNotFound.
-func (a *AgentRequests) Part(ctx context.Context, token, thread, sum string) (store.MessagePart, error) {
-	s, _, err := a.Named(ctx, token, thread)
-	if err != nil {
-		return store.MessagePart{}, err
-	}
-	turn, err := a.Turn(ctx, token)
-	if err == nil {
-		err = readsPart(ctx, a.store, turn, sum, a.transcript)
-	}
-	if err != nil {
-		return store.MessagePart{}, err
-	}
-	return a.store.MessagePart(ctx, store.System(), s.ID, sum)
-}
-
 // partLoader gives messages the bytes of their parts, each part once.
 type partLoader struct {
 	store     store.Store

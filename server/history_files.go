@@ -21,7 +21,7 @@ type pageFile struct {
 }
 
 // filesOf are the media parts of a content that something can be shown of: a provider's handle has no address, nor have bytes that
-// nobody can read.
+// are not base64.
 func filesOf(c agui.Content) []pageFile {
 	var files []pageFile
 	for i := range c.Parts {

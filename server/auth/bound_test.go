@@ -11,8 +11,8 @@ import (
 	"aqueduct/server/auth"
 )
 
-// TestS67TokensBoundToAKey: a token that is bound to a key or a certificate (RFC 7800: cnf) is no bearer token, whoever made it and
-// whatever the claim holds.
+// TestS67TokensBoundToAKey: a token that is bound to a key or a certificate (RFC 7800: cnf) is no bearer token: of this server or of
+// the issuer, whatever the claim holds.
 func TestS67TokensBoundToAKey(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
