@@ -122,6 +122,9 @@ func TestEveryCode(t *testing.T) {
 		"attachment_unknown": func() answer {
 			return h.do("POST", "/api/agui/chat", fmt.Sprintf(`{"threadId":"T9","runId":"R9","protocolVersion":"1.0","messages":[{"id":"u","role":"user","content":[{"type":"image","source":{"type":"url","value":"/v1/context/%s"}}]}],"state":{}}`, uuid.NewString()))
 		},
+		"part_url_refused": func() answer {
+			return h.do("POST", "/api/agui/chat", withPart("T9", "R8", `{"type":"image","source":{"type":"url","value":"file:///x"}}`))
+		},
 		"version_conflict": func() answer {
 			return h.do("DELETE", "/v1/context/"+h.mints(`{}`).ContextKey, "", "If-Match", `"7"`)
 		},
