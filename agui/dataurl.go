@@ -19,7 +19,19 @@ func hasDataScheme(value string) bool {
 // Plain normalizes a source with inline bytes: base64 of the standard alphabet in Value, and their type in MimeType. Clients
 // also write a data URL into it, once or twice, as a URL or as the data. They use parameters, percent signs, the URL alphabet
 // or line breaks. A value that is not base64 does not change.
+//
+// Of an address it makes one spelling (plainURL). One that no reader may follow does not change.
 func (s *Source) Plain() {
+	s.plainData()
+	if s.Type == SourceURL {
+		if address, ok := plainURL(s.Value); ok {
+			s.Value = address
+		}
+	}
+	s.MimeType = plainType(s.MimeType)
+}
+
+func (s *Source) plainData() {
 	mimeType, value := s.MimeType, s.Value
 	for { // URLs are read without the white space before them
 		address := strings.TrimLeft(value, " \t\r\n")

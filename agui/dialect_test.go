@@ -48,7 +48,7 @@ func TestV0(t *testing.T) {
 		"pendingToolCallIds":   {finish(`,"outcome":{"type":"success","pendingToolCallIds":["c"]}`), finish("")},
 		"interrupt stays":      {finish(`,"outcome":{"type":"interrupt","interrupts":[{"id":"i","reason":"x"}]}`), finish(`,"outcome":{"type":"interrupt","interrupts":[{"id":"i","reason":"x"}]}`)},
 		"result of text parts": {result(`[{"type":"text","text":"a"},{"type":"text","text":"b"}]`), result(`"ab"`)},
-		"result of media":      {result(`[{"type":"image","source":{"type":"url","value":"u"}}]`), result(`"[{\"type\":\"image\",\"source\":{\"type\":\"url\",\"value\":\"u\"}}]"`)},
+		"result of media":      {result(`[{"type":"image","source":{"type":"url","value":"/u"}}]`), result(`"[{\"type\":\"image\",\"source\":{\"type\":\"url\",\"value\":\"/u\"}}]"`)},
 		"input without lists":  {started(`{"threadId":"t","runId":"r","messages":[]}`), started(`{"threadId":"t","runId":"r","messages":[],"tools":[],"context":[]}`)},
 		"messages with parts": {
 			`{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"t","role":"tool","content":[{"type":"text","text":"x"}],"toolCallId":"c"},{"id":"u","role":"user","content":[{"type":"text","text":"x"},{"type":"odd"},{"type":"image","source":{"type":"file","value":"h"}}]}]}`,

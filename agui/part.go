@@ -84,8 +84,11 @@ func (c Content) AppendJSON(dst []byte) []byte {
 	return append(dst, ']')
 }
 
-// AppendJSON appends the part as a JSON object.
+// AppendJSON appends the part as a JSON object; a text in place of one that readers may not follow.
 func (p *ContentPart) AppendJSON(dst []byte) []byte {
+	if !p.Followed() {
+		p = &ContentPart{Type: PartText, Text: leftOutFile}
+	}
 	if len(p.Raw) > 0 {
 		return appendRaw(dst, p.Raw)
 	}

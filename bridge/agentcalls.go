@@ -66,6 +66,8 @@ type parentCall struct {
 	turn    store.Turn
 	session store.Session
 	agentID string // who is called
+	// transcript is how many messages the caller was called with, at most.
+	transcript int
 }
 
 // Begin starts a call, or finds the one that was begun with the same key.
@@ -95,7 +97,7 @@ func (a *AgentCalls) Begin(ctx context.Context, token string, call AgentCall) (R
 		Principal: store.Principal{Tenant: session.Tenant, User: session.User, Roles: by.Roles}, Dialect: DialectV1, ThreadID: id, RunID: id,
 		AgentID: call.AgentID, Messages: call.Messages, Context: call.Context, BodyHash: call.BodyHash, Channel: true,
 		Traceparent: span.Traceparent(), Tracestate: span.State,
-		parent: &parentCall{turn: turn, session: approval.Answering(session, turn), agentID: call.AgentID},
+		parent: &parentCall{turn: turn, session: approval.Answering(session, turn), agentID: call.AgentID, transcript: a.agents.transcript},
 	})
 }
 

@@ -26,7 +26,9 @@ type AgentRequests struct {
 	tools   *tools.Service // nil without any
 	callers callers
 	lender  *lender
-	show    func(context.Context, store.ToolCall) // handOver.show
+	// transcript is how many messages an Agent is called with, at most.
+	transcript int
+	show       func(context.Context, store.ToolCall) // handOver.show
 }
 
 // Turn is the Turn that a token belongs to. The error is ErrRunToken for a token that is not good.
@@ -210,4 +212,21 @@ func (a *AgentRequests) Wait(ctx context.Context, token, id string, timeout time
 	}
 	call, err := a.tools.Wait(ctx, store.System(), id, timeout)
 	return a.shown(ctx, call, err)
+}
+
+// Part returns the part of that hash for the Agent that sends the token, if its Turn was called with a message that names it.
+// thread is a name that the Agent has for its Session. Any other part is store.ErrNotFound.
+func (a *AgentRequests) Part(ctx context.Context, token, thread, sum string) (store.MessagePart, error) {
+	s, _, err := a.Named(ctx, token, thread)
+	if err != nil {
+		return store.MessagePart{}, err
+	}
+	turn, err := a.Turn(ctx, token)
+	if err == nil {
+		err = readsPart(ctx, a.store, turn, sum, a.transcript)
+	}
+	if err != nil {
+		return store.MessagePart{}, err
+	}
+	return a.store.MessagePart(ctx, store.System(), s.ID, sum)
 }

@@ -6,6 +6,7 @@
 package bridge
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -19,6 +20,7 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge/contextstore"
+	"aqueduct/internal/fault"
 	"aqueduct/internal/retry"
 	"aqueduct/store"
 )
@@ -114,8 +116,14 @@ func (th *thread) keepParts(ctx context.Context, m agui.Message) (agui.Message, 
 			failed = th.tx.InsertMessagePart(ctx, p)
 		}
 	}
+	if failed == nil && slices.ContainsFunc(m.Content.Parts, func(p agui.ContentPart) bool { return !p.Followed() }) {
+		failed = fault.New(RefusedPartURL, "A part of the message has an address that is not http or https, or has a user, a control character or a backslash in it.")
+	}
 	return m, failed
 }
+
+// RefusedPartURL: a part of a message has an address that no reader may follow.
+const RefusedPartURL = "part_url_refused"
 
 // attach gives a new message the parts that its attachments become. An agent's message for the agent that it calls keeps
 // what it names: the user's entries are not the agent's to hand on.
@@ -174,10 +182,46 @@ func (th *thread) partElsewhere(ctx context.Context, thread, sum string) (store.
 	} else if !errors.Is(err, store.ErrNotFound) {
 		return store.MessagePart{}, err
 	}
-	if p := th.req.parent; p != nil && thread != p.session.ID {
-		return store.MessagePart{}, store.ErrNotFound
+	if p := th.req.parent; p != nil {
+		if thread != p.session.ID {
+			return store.MessagePart{}, store.ErrNotFound
+		}
+		if err := readsPart(ctx, th.tx, p.turn, sum, p.transcript); err != nil {
+			return store.MessagePart{}, err
+		}
 	}
 	return th.tx.MessagePart(ctx, who, thread, sum)
+}
+
+// partsPage is how many messages are read at a time to find the one that names a part: mostly it is the newest.
+const partsPage = 64
+
+// readsPart returns nil for an Agent whose Turn was called with a message that names the part, store.ErrNotFound for any other.
+// The messages are those of gather: the newest ones of the Turn's branch, without the prompts that wait for another Turn.
+// So a token of another Turn of the same thread does not read a file that came later, or for another branch.
+func readsPart(ctx context.Context, from store.Reader, turn store.Turn, sum string, transcript int) error {
+	reserved, err := from.ReservedRuns(ctx, store.System(), turn.SessionID)
+	if err != nil {
+		return err
+	}
+	name := []byte(partsBehind + sum)
+	for before, left := "", transcript; left > 0; left -= partsPage {
+		page, err := from.BranchMessages(ctx, store.System(), turn.SessionID, turn.ID, store.Page{Before: before, Limit: min(left, partsPage)})
+		if err != nil {
+			return err
+		}
+		for _, m := range slices.Backward(page) {
+			waits := func(r store.Run) bool { return r.ID == m.RunID && r.TurnID != turn.ID }
+			if bytes.Contains(m.Data, name) && !slices.ContainsFunc(reserved, waits) {
+				return nil
+			}
+		}
+		if len(page) < partsPage {
+			break
+		}
+		before = page[0].ID
+	}
+	return store.ErrNotFound
 }
 
 // partLoader gives messages the bytes of their parts, each part once.

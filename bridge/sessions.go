@@ -113,7 +113,7 @@ func New(cfg Config) *Sessions {
 		cfg.EndCalls = func(context.Context) error { return nil }
 	}
 	s := &Sessions{
-		cfg: cfg, agents: &AgentRequests{store: cfg.Store, tools: cfg.Tools, lender: newLender()},
+		cfg: cfg, agents: &AgentRequests{store: cfg.Store, tools: cfg.Tools, lender: newLender(), transcript: cfg.Limits.Transcript},
 		active: make(map[string]*session),
 	}
 	s.draining = &Draining{sessions: s, moved: wake.New(), gaveUp: make(map[string]bool)}

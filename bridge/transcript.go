@@ -98,16 +98,15 @@ func (t *Transcript) History(ctx context.Context, in store.Scope, sessionID, tur
 		if err := t.externalize(ctx, &rows[i], least); err != nil {
 			return nil, false, err
 		}
-		if t.publicURL == "" || !bytes.Contains(rows[i].Data, []byte(partsBehind)) {
+		if !bytes.Contains(rows[i].Data, urlMark) {
 			continue
 		}
 		m, err := decodeMessage(rows[i])
 		if err != nil {
 			return nil, false, err
 		}
-		if m, changed := t.shown(m); changed {
-			rows[i].Data = m.AppendJSON(nil)
-		}
+		m, _ = t.shown(m)
+		rows[i].Data = m.AppendJSON(nil) // rows of earlier versions have addresses that no reader may follow
 	}
 	return rows, len(rows) < page.Size() && (page.MaxBytes == 0 || size < page.MaxBytes), nil
 }
@@ -125,6 +124,9 @@ func (t *Transcript) WithParts(ctx context.Context, sessionID string, messages [
 
 // dataMark is in every message that holds a part's bytes.
 var dataMark = []byte(`"type":"data"`)
+
+// urlMark is in every message that names a part by an address.
+var urlMark = []byte(`"type":"url"`)
 
 // externalize moves large parts out of a row that holds them.
 // Versions before parts had rows of their own kept everything in the message. Each such row is replaced the first time

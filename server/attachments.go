@@ -98,7 +98,7 @@ func (h *attachments) upload(c echo.Context) error {
 		meta, _ = json.Marshal(map[string]string{"filename": f.name}) // a text always can be written
 	}
 	e, err := h.entries.Mint(c.Request().Context(), contextstore.Caller{Principal: who}, contextstore.Minting{
-		Owner: contextstore.Owner{Type: store.ContextOfUser}, Content: f.Content, Metadata: meta, TTL: attachmentLife,
+		Owner: contextstore.Owner{Type: store.ContextOfUpload}, Content: f.Content, Metadata: meta, TTL: attachmentLife,
 	})
 	if err != nil {
 		return err

@@ -142,7 +142,7 @@ func (h *contexts) mint(c echo.Context, who contextstore.Caller) error {
 
 // contextPage is whose entries are listed, and from where on.
 type contextPage struct {
-	OwnerType string `query:"owner_type" validate:"omitempty,oneof=session run user agent"`
+	OwnerType string `query:"owner_type" validate:"omitempty,oneof=session run user agent upload"`
 	OwnerID   string `query:"owner_id" validate:"max=128"`
 	Limit     int    `query:"limit" validate:"gte=0,lte=1000"`
 	After     string `query:"after" validate:"omitempty,uuid"`

@@ -20,20 +20,16 @@ type pageFile struct {
 	MimeType string `json:"mimeType,omitempty"`
 }
 
-// filesOf are the media parts of a content that something can be shown of: a provider's handle has no address. A data
-// part keeps its bytes in the URL, which every page can show.
+// filesOf are the media parts of a content that something can be shown of: a provider's handle has no address, nor have bytes that
+// are not base64.
 func filesOf(c agui.Content) []pageFile {
 	var files []pageFile
 	for i := range c.Parts {
 		p := &c.Parts[i]
-		if p.Source == nil || p.Source.Type == agui.SourceFile {
+		if p.Source == nil || p.Source.Type != agui.SourceURL || !p.Followed() { // data that is left here is not base64
 			continue
 		}
-		f := pageFile{FileType: fileType(p), Name: fileName(p), URL: p.Source.Value, MimeType: p.Source.MimeType}
-		if p.Source.Type == agui.SourceData { // it is not base64, or would have a URL
-			f.URL = "data:" + p.Source.MimeType + ";base64," + p.Source.Value
-		}
-		files = append(files, f)
+		files = append(files, pageFile{FileType: fileType(p), Name: fileName(p), URL: p.Source.Value, MimeType: p.Source.MimeType})
 	}
 	return files
 }
@@ -63,10 +59,10 @@ func fileName(p *agui.ContentPart) string {
 }
 
 // withLinks adds the files to what was typed, a line each, as Markdown: convertHistoryMessages hands on a user's
-// content as one text, and leaves out every member that it does not know. Names lose their brackets and newlines, so
-// that no file name can end the link and begin another.
+// content as one text, and leaves out every member that it does not know. Names lose what Markdown reads as more than a
+// name, so that no file name can end the link and begin another. Addresses have none of it (agui, plainURL).
 func withLinks(text string, files []pageFile) string {
-	plain := strings.NewReplacer("[", "(", "]", ")", "\n", " ")
+	plain := strings.NewReplacer("[", "(", "]", ")", "<", "(", ">", ")", "`", "'", `\`, "/", "\n", " ", "\r", " ")
 	lines := make([]string, 0, len(files)+1)
 	if text != "" {
 		lines = append(lines, text)

@@ -425,7 +425,7 @@ func enumValues() map[string][]string {
 		"ProxyToken.error.code":                  {"NOT_FOUND", "UNAUTHORIZED", "BAD_REQUEST", "FORBIDDEN", "RESERVED", "PROXY_KNOWN", "AGENT_TAKEN", "TOO_MANY_REQUESTS"},
 
 		"Attachment.type":         {agui.PartImage, agui.PartAudio, agui.PartVideo, agui.PartDocument},
-		"ContextEntry.owner_type": owners, "TracePayloads.context_written.owner_type": owners, "TracePayloads.context_deleted.owner_type": owners,
+		"ContextEntry.owner_type": append(owners, string(store.ContextOfUpload)), "TracePayloads.context_written.owner_type": owners, "TracePayloads.context_deleted.owner_type": owners,
 		"POST /v1/context.owner_type": ruleOf[contextBody]("owner_type"), "POST /v1/context ?owner_type": ruleOf[contextQuery]("owner_type"), "GET /v1/context ?owner_type": ruleOf[contextPage]("owner_type"),
 		"GET /v1/context/{key} ?format":          ruleOf[contextView]("format"),
 		"RunTree.status":                         texts(store.TurnQueued, store.TurnRunning, store.TurnPausedApproval, store.TurnPausedTool, store.TurnDone, store.TurnFailed, store.TurnCancelled),

@@ -56,10 +56,14 @@ func (h *parts) ofUser(c echo.Context) error {
 		return err
 	}
 	ctx, caller := callerOf(c)
-	return h.serve(c, ctx, reading{in: caller.Scope(), who: caller.Principal}, s.ID)
+	p, err := h.threads.store.MessagePart(ctx, caller.Scope(), s.ID, sumOf(c))
+	if err != nil {
+		return err
+	}
+	return h.serve(c, ctx, reading{who: caller.Principal}, p)
 }
 
-// ofAgent gives a part to the agent that works in the thread, as its user sent it.
+// ofAgent gives a part to an agent that was called with the message that names it, as its user sent it.
 func (h *parts) ofAgent(c echo.Context, token string) error {
 	who, err := h.agents.known(c, token)
 	if err != nil {
@@ -69,28 +73,26 @@ func (h *parts) ofAgent(c echo.Context, token string) error {
 	if err != nil {
 		return err
 	}
-	ctx := c.Request().Context()
-	s, _, err := h.threads.sessions.AgentRequests().Named(ctx, token, id)
+	ctx := store.WithOriginals(c.Request().Context())
+	p, err := h.threads.sessions.AgentRequests().Part(ctx, token, id, sumOf(c))
 	if err != nil {
 		return agentProblem(err)
 	}
-	return h.serve(c, store.WithOriginals(ctx), reading{in: store.System(), who: who, original: true}, s.ID)
+	return h.serve(c, ctx, reading{who: who, original: true}, p)
 }
+
+// sumOf is the hash that the path names.
+func sumOf(c echo.Context) string { return strings.ToLower(c.Param("sha256")) }
 
 // reading is as whom a part is read. original: as it was sent, and not with its secrets masked.
 type reading struct {
-	in       store.Scope
 	who      store.Principal
 	original bool
 }
 
 // serve sends the bytes of a part. They never change, and are kept by the caller's own browser only. net/http answers ranges and If-None-Match.
 // The policy header keeps a document that a browser shows from running scripts or loading anything.
-func (h *parts) serve(c echo.Context, ctx context.Context, as reading, sessionID string) error {
-	p, err := h.threads.store.MessagePart(ctx, as.in, sessionID, strings.ToLower(c.Param("sha256")))
-	if err != nil {
-		return err
-	}
+func (h *parts) serve(c echo.Context, ctx context.Context, as reading, p store.MessagePart) error {
 	if p.KID != "" { // decrypted in memory
 		if err := h.threads.in.Hold(c, as.who, p.BlobSize); err != nil {
 			return err

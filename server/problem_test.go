@@ -122,6 +122,9 @@ func TestEveryCode(t *testing.T) {
 		"attachment_unknown": func() answer {
 			return h.do("POST", "/api/agui/chat", fmt.Sprintf(`{"threadId":"T9","runId":"R9","protocolVersion":"1.0","messages":[{"id":"u","role":"user","content":[{"type":"image","source":{"type":"url","value":"/v1/context/%s"}}]}],"state":{}}`, uuid.NewString()))
 		},
+		"part_url_refused": func() answer {
+			return h.do("POST", "/api/agui/chat", withPart("T9", "R8", `{"type":"image","source":{"type":"url","value":"file:///x"}}`))
+		},
 		"version_conflict": func() answer {
 			return h.do("DELETE", "/v1/context/"+h.mints(`{}`).ContextKey, "", "If-Match", `"7"`)
 		},
@@ -340,7 +343,7 @@ func TestCodesAreComplete(t *testing.T) {
 		bridge.CodeStateInvalid, bridge.CodeStateTooLarge, bridge.CodeInternal, bridge.CodeRunTooLarge, bridge.CodeThreadTooLarge, bridge.CodeTooManyQuestions,
 		bridge.RefusedRunInProgress, bridge.RefusedRunIDConflict, bridge.RefusedNothingToDo, bridge.RefusedUnknownAgent, bridge.RefusedInvalidID,
 		bridge.RefusedForbiddenAgent, bridge.RefusedNotShared, bridge.RefusedTooManyShares, bridge.RefusedTooManyTurns, bridge.RefusedTenantFull,
-		bridge.RefusedAttachment, contextstore.RefusedOwner, contextstore.RefusedVersion, contextstore.RefusedFull,
+		bridge.RefusedAttachment, bridge.RefusedPartURL, contextstore.RefusedOwner, contextstore.RefusedVersion, contextstore.RefusedFull,
 		registry.Invalid, registry.Taken, registry.TooMany, bridge.RefusedCallLoop, bridge.RefusedCallDepth, bridge.RefusedCallBreadth, bridge.RefusedChildsThread, bridge.CodeChildCancelled,
 		bridge.ControlRejected, bridge.ControlOffline, bridge.ControlNoAgent, bridge.ControlUnsupported, bridge.ControlNotOffered, bridge.ControlFailed,
 		bridge.ControlTimeout, bridge.ControlUnknown, bridge.ControlConnected,

@@ -70,19 +70,21 @@ func (h *sessionMessages) userReads(c echo.Context) error {
 		return err
 	}
 	_, in := scoped(c)
-	return h.read(c, c.Request().Context(), in, s, nil)
+	return h.read(c, c.Request().Context(), in, s, "", nil)
 }
 
-// agentReads gives a page to the agent: the text that its calls have too, with the bytes of the files.
+// agentReads gives a page to the agent: the text that its calls have too, with the bytes of the files. It ends with the agent's own
+// Turn: a message that waits for a later one may be for another agent.
 func (h *sessionMessages) agentReads(c echo.Context, token string) error {
-	if _, err := h.agents.known(c, token); err != nil {
+	turn, err := h.agents.turn(c, token)
+	if err != nil {
 		return err
 	}
 	s, _, err := h.named(c, token)
 	if err != nil {
 		return err
 	}
-	return h.read(c, store.WithOriginals(c.Request().Context()), store.System(), s, h.threads.sessions.Transcript().WithParts)
+	return h.read(c, store.WithOriginals(c.Request().Context()), store.System(), s, turn.ID, h.threads.sessions.Transcript().WithParts)
 }
 
 // named is the Session that an agent's token and the path name together.
@@ -95,9 +97,9 @@ func (h *sessionMessages) named(c echo.Context, token string) (s store.Session, 
 	return s, author, agentProblem(err)
 }
 
-// read writes one page. One message more than asked for is read, which tells whether there are older ones. fill, when it
-// is set, adds what messages name by URLs.
-func (h *sessionMessages) read(c echo.Context, ctx context.Context, in store.Scope, s store.Session, fill func(context.Context, string, []agui.Message) ([]agui.Message, error)) error {
+// read writes one page, of the current branch or of the one that ends with a Turn. One message more than asked for is read, which
+// tells whether there are older ones. fill, when it is set, adds what messages name by URLs.
+func (h *sessionMessages) read(c echo.Context, ctx context.Context, in store.Scope, s store.Session, turnID string, fill func(context.Context, string, []agui.Message) ([]agui.Message, error)) error {
 	var q transcriptQuery
 	if err := h.in.Query(c, &q); err != nil {
 		return err
@@ -106,7 +108,7 @@ func (h *sessionMessages) read(c echo.Context, ctx context.Context, in store.Sco
 		q.Limit = transcriptPage
 	}
 	page := store.Page{Limit: q.Limit + 1, Before: q.Before, MaxBytes: messagesBytes}
-	rows, whole, err := h.threads.sessions.Transcript().History(ctx, in, s.ID, "", page, bridge.InlinePart)
+	rows, whole, err := h.threads.sessions.Transcript().History(ctx, in, s.ID, turnID, page, bridge.InlinePart)
 	if err != nil {
 		return err
 	}

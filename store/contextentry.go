@@ -15,6 +15,8 @@ const (
 	ContextOfRun     ContextOwner = "run"   // a Turn
 	ContextOfUser    ContextOwner = "user"  // of any of the user's threads
 	ContextOfAgent   ContextOwner = "agent" // what an agent keeps about one user
+	// ContextOfUpload is a file that its user uploaded for a message: no agent uses it, and no new version replaces it.
+	ContextOfUpload ContextOwner = "upload"
 )
 
 // ContextEntry is what an agent or a user keeps under a key. The platform stores it and does not look into it.

@@ -52,6 +52,8 @@ func blockOf(i int, p agui.ContentPart, caps wire.PromptCapabilities) (wire.Bloc
 		return wire.Block{Type: wire.BlockText, Text: p.Text}, ""
 	case p.Source == nil:
 		return wire.Block{}, "a part of this type is not known"
+	case !p.Followed():
+		return wire.Block{}, "its address is not http or https"
 	case p.Source.Type == agui.SourceURL:
 		return wire.Block{Type: wire.BlockResourceLink, URI: p.Source.Value, Name: partName(i, p), MimeType: p.Source.MimeType}, ""
 	case p.Source.Type != agui.SourceData:

@@ -129,7 +129,7 @@ func partOf(p *agui.ContentPart) (part, bool) {
 	if p.Type == agui.PartText {
 		return part{Type: "text", Text: p.Text}, p.Text != ""
 	}
-	if p.Source == nil || p.Source.Value == "" {
+	if p.Source == nil || p.Source.Value == "" || !p.Followed() {
 		return part{}, false
 	}
 	kind := mediaType(p.Source.MimeType)

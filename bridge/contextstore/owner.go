@@ -63,6 +63,7 @@ func (c Caller) sees(e store.ContextEntry) bool {
 		return e.OwnerID == a.AgentID
 	case store.ContextOfUser:
 		return true
+	case store.ContextOfUpload: // an agent gets the copy of a message that names it (attach.go)
 	}
 	return false
 }
@@ -84,6 +85,8 @@ func ownerFor(ctx context.Context, st store.Reader, who Caller, of Owner) (owned
 			return owned{}, foreign("An entry of an agent names the agent. " + ids.Form)
 		}
 		return owned{kind: of.Type, id: of.ID}, nil
+	case store.ContextOfUpload:
+		return owned{kind: of.Type, id: who.Principal.User}, nil
 	case store.ContextOfUser, "":
 	}
 	return userOwner(who.Principal, of)
@@ -117,6 +120,8 @@ func (a *Agent) owner(user store.Principal, of Owner) (owned, error) {
 			return owned{kind: of.Type, id: a.AgentID}, nil
 		}
 		return owned{}, foreign("An agent keeps entries of its own.")
+	case store.ContextOfUpload:
+		return owned{}, foreign("An agent uploads no files.")
 	case store.ContextOfUser:
 	}
 	return userOwner(user, of)

@@ -84,6 +84,9 @@ func (s *Service) Mint(ctx context.Context, who Caller, n Minting) (store.Contex
 func (s *Service) Put(ctx context.Context, who Caller, key string, c Change) (store.ContextEntry, error) {
 	// Before the bytes are written: who may not change the entry, or comes too late, costs nothing.
 	before, err := s.Entry(ctx, who, key)
+	if err == nil && before.OwnerType == store.ContextOfUpload {
+		err = foreign("An uploaded file does not change: upload another one.") // its URL names the hash of its bytes
+	}
 	if err == nil {
 		err = expected(before, c.If)
 	}

@@ -86,6 +86,7 @@ type Config struct {
 	Secret    signed.Secret  // signs the calls; "" signs none
 	Header    http.Header    // sent with each call: a credential
 	Gate      *outbound.Gate // the way out; with the Outbound of the Limits
+	Inside    *http.Client   // the way to an agent of this process, in place of the Gate
 	// KeepRaw forwards the RAW events and rawEvents of an agent of ProtocolAGUI.
 	KeepRaw bool
 	// CancelOnLeave ends a Turn when the last client that reads it has left, as ?on_leave=cancel does for one request.
@@ -109,7 +110,11 @@ func New(cfg Config) *Agent {
 	if cfg.Protocol = cmp.Or(cfg.Protocol, ProtocolInvoke); cfg.Protocol == ProtocolInvoke {
 		cfg.URL = strings.TrimRight(cfg.URL, "/")
 	}
-	return &Agent{cfg: cfg, client: cfg.Gate.Client()}
+	a := &Agent{cfg: cfg, client: cfg.Inside}
+	if a.client == nil {
+		a.client = cfg.Gate.Client()
+	}
+	return a
 }
 
 // Start gives the agent a new prompt.

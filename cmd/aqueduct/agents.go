@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -32,6 +31,7 @@ type agentFlag struct {
 	resumable     bool
 	raw           string // keepRaw, dropRaw, or "" for an agent without the option
 	cancelOnLeave bool
+	inside        *http.Client // the way to an agent of this process; nil for any other
 }
 
 // The options of an agent. protocolOption begins the one that names its protocol.
@@ -129,7 +129,9 @@ func addAgents(agents []agentFlag, openAI []string, secrets map[string]signed.Se
 	}
 	allow := []string{"127.0.0.0/8", "::1/128"} // localhost may resolve to either
 	for _, a := range agents {
-		allow = append(allow, a.host)
+		if a.inside == nil {
+			allow = append(allow, a.host)
+		}
 	}
 	gate, err := outbound.New(outbound.Config{Allow: allow, Limits: limits.Outbound()})
 	if err != nil {
@@ -140,14 +142,14 @@ func addAgents(agents []agentFlag, openAI []string, secrets map[string]signed.Se
 		if slices.ContainsFunc(agents[:i], func(b agentFlag) bool { return b.id == a.id }) {
 			return nil, nil, fmt.Errorf("--agent: two agents are called %q (%s is the one of --model, %s that of --demo)", a.id, assistantID, demoID)
 		}
-		if err := gate.CheckURL(a.url); err != nil {
+		if err := gate.CheckURL(a.url); err != nil && a.inside == nil {
 			return nil, nil, fmt.Errorf("--agent %s: %w", a.id, err)
 		}
 		form := httpagent.MessagesAGUI
 		if slices.Contains(openAI, a.id) {
 			form = httpagent.MessagesOpenAI
 		}
-		agent := httpagent.New(httpagent.Config{ID: a.id, URL: a.url, Protocol: a.protocol, Resumable: a.resumable, KeepRaw: a.raw == keepRaw, CancelOnLeave: a.cancelOnLeave, SelfURL: selfURL, Messages: form, Limits: limits, Gate: gate, Secret: secrets[a.id]})
+		agent := httpagent.New(httpagent.Config{ID: a.id, URL: a.url, Protocol: a.protocol, Resumable: a.resumable, KeepRaw: a.raw == keepRaw, CancelOnLeave: a.cancelOnLeave, SelfURL: selfURL, Messages: form, Limits: limits, Gate: gate, Inside: a.inside, Secret: secrets[a.id]})
 		directory.Add(a.id, agent)
 		closers = append(closers, app.Part{Name: "agent " + a.id, Run: func(ctx context.Context) error {
 			<-ctx.Done()
@@ -162,23 +164,10 @@ func addAgents(agents []agentFlag, openAI []string, secrets map[string]signed.Se
 const demoID = "demo"
 
 // demoAgent is the demo agent.
-func demoAgent(pace time.Duration) (agentFlag, app.Part, error) {
+func demoAgent(pace time.Duration) (agentFlag, app.Part) {
 	speed := demoagent.Default()
 	speed.Pace = pace
 	return ownAgent(demoID, demoagent.New(speed))
-}
-
-// ownAgent is an agent that comes with the program, served on a loopback port of its own: to the rest of the program it is an
-// HTTP agent like any other. Nothing else knows that it runs in this process, so it shows what any agent can do.
-func ownAgent(id string, handler http.Handler) (agentFlag, app.Part, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return agentFlag{}, app.Part{}, err
-	}
-	srv := &http.Server{Handler: handler, ReadHeaderTimeout: readHeaderTime}
-	flag := agentFlag{id: id, url: "http://" + ln.Addr().String(), host: ln.Addr().String()}
-	// Nothing has to be cut at the end: its streams are calls of this server, which ends before this part does.
-	return flag, app.Part{Name: "agent " + id + ", served here", Run: serveUntilDone(srv, func() {}, ln)}, nil
 }
 
 // probe watches the agents' health: a change is logged, the state is a metric. Only a change is logged, so that an

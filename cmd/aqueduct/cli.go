@@ -42,6 +42,7 @@ func run(ctx context.Context, args []string, env lookup, to output) error {
 		helped bool
 		set    = &settings{env: env}
 	)
+	to = output{onTerminal(to.out), onTerminal(to.log)}
 	// The environment's file is read before the flags are parsed. One of --config takes its place (configFlag).
 	// A flag of --config has not been seen yet here, so a file that it replaces must be good as well.
 	if path, ok := env(envName("config")); ok {

@@ -26,10 +26,11 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once, but for a server's that drains (secondSignal)
-	err := run(ctx, os.Args[1:], os.LookupEnv, output{os.Stdout, os.Stderr})
+	to := output{onTerminal(os.Stdout), onTerminal(os.Stderr)}
+	err := run(ctx, os.Args[1:], os.LookupEnv, to)
 	stop()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "aqueduct:", err)
+		fmt.Fprintln(to.log, "aqueduct:", err)
 		os.Exit(exitCode(err))
 	}
 }

@@ -87,8 +87,8 @@ func (f modelFlags) read(readKey func(string) (string, error)) (models llmproxy.
 	return models, nil
 }
 
-// assistant is the agent of --model, served on a loopback port of its own; self is where it reaches this server.
-func (f modelFlags) assistant(self string, log *slog.Logger) (agentFlag, app.Part, error) {
+// assistant is the agent of --model; self is where it reaches this server.
+func (f modelFlags) assistant(self string, log *slog.Logger) (agentFlag, app.Part) {
 	return ownAgent(assistantID, assistant.New(assistant.Config{Model: f.Model, BaseURL: self, Logger: log}))
 }
 

@@ -300,20 +300,15 @@ func (s *serveCmd) loadTools(ctx context.Context, made parts) error {
 // reach this server.
 func (s *serveCmd) agents(self string, log *slog.Logger) (directory *bridge.Directory, beside []app.Part, err error) {
 	given, openAI := slices.Clone(s.Agent), slices.Clone(s.OpenAIAgent)
-	add := func(agent agentFlag, served app.Part, err error) error {
+	add := func(agent agentFlag, served app.Part) {
 		given, beside = append(given, agent), append(beside, served)
-		return err
 	}
 	if s.Models.Model != "" {
-		if err := add(s.Models.assistant(self, log)); err != nil {
-			return nil, nil, err
-		}
+		add(s.Models.assistant(self, log))
 		openAI = append(openAI, assistantID)
 	}
 	if s.Demo {
-		if err := add(demoAgent(s.DemoPace)); err != nil {
-			return nil, nil, err
-		}
+		add(demoAgent(s.DemoPace))
 	}
 	secrets, err := s.AgentSecrets.load(given)
 	if err != nil {

@@ -24,9 +24,16 @@ const proxy = {
   '/api': { target: aqueduct, changeOrigin: true, configure: authorize },
 };
 
+// Agents and other people write what the page shows. So it runs its own scripts alone, and asks no other server for anything: not
+// for a picture either, which would tell that server who looks at it.
+const headers = {
+  'Content-Security-Policy': "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
+    + "font-src 'self' data:; connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
+};
+
 export default defineConfig({
   plugins: [vue({ template: { compilerOptions: { isCustomElement: (tag) => tag === 't-chat-message' } } })],
-  server: { proxy },
-  preview: { proxy },
+  server: { proxy, headers },
+  preview: { proxy, headers },
   build: { chunkSizeWarningLimit: 5000 }, // TDesign's markdown brings its own editor
 });

@@ -1,6 +1,6 @@
 // This file takes a call of the assistant: the body, the run token, and the stream of the answer. It is the contract
-// of any HTTP agent (docs/protocol.md); who may call is not checked, because the port is of loopback and a call
-// without a valid run token can do nothing.
+// of any HTTP agent (docs/protocol.md). Who calls is not checked: the assistant has no port, and is called by its own server
+// alone.
 
 package assistant
 

@@ -205,7 +205,7 @@ func (k *Keys) read(token string, want ...Type) (wire, error) {
 	case err != nil || !slices.ContainsFunc(got.Audience, func(a string) bool { return a != "" }):
 		return wire{}, ErrTokenInvalid
 	// Type and audience must agree, so that neither can be added to a token alone.
-	case !slices.Contains(want, got.Type) || !slices.Contains(got.Audience, got.Type.audience()):
+	case !slices.Contains(want, got.Type) || len(got.Bound) > 0 || !slices.Contains(got.Audience, got.Type.audience()):
 		return wire{}, ErrTokenType
 	case !got.whole():
 		return wire{}, ErrTokenInvalid

@@ -144,6 +144,9 @@ func (o *OIDC) Accept(ctx context.Context, token Secret) (Caller, error) {
 	if _, is := claims["events"]; is { // a logout or security event token: signed by the same keys for the same audience
 		return Caller{}, ErrTokenType
 	}
+	if _, is := claims["cnf"]; is { // bound to a key (RFC 7800), of which no proof is asked for here
+		return Caller{}, ErrTokenType
+	}
 	who, err := o.cfg.Mapping.principal(claims)
 	if err != nil {
 		return Caller{}, err

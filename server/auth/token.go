@@ -3,6 +3,7 @@
 package auth
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -178,7 +179,9 @@ type ProxyClaims struct {
 type wire struct {
 	Claims
 	jwt.RegisteredClaims
-	key string // id of the key that verified it; "" for a token that names none
+	// Bound is the key that the token is bound to. This server makes none of these, and checks no proof of the key.
+	Bound json.RawMessage `json:"cnf,omitempty"`
+	key   string          // id of the key that verified it; "" for a token that names none
 }
 
 // credential is what is kept of a token when it is used for the first time. Its id is the jti, so a list and a

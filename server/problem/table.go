@@ -97,6 +97,7 @@ func conversations() []Code {
 		{"message_id_conflict", http.StatusConflict, "The thread has another message of that id."},
 		{"thread_too_large", http.StatusConflict, "The thread holds as much as one may. Go on in a new one."},
 		{"attachment_unknown", http.StatusUnprocessableEntity, "The message names an attachment that is not there, has expired, or is one too many."},
+		{"part_url_refused", http.StatusUnprocessableEntity, "A part of a message has an address that is not http or https, or that readers would take for different ones."},
 		{"context_owner_forbidden", http.StatusForbidden, "A context entry belongs to the caller: an agent's session, run or user, or itself."},
 		{"version_conflict", http.StatusPreconditionFailed, "The entry has another version than If-Match names; the detail has it."},
 		{"state_too_large", http.StatusRequestEntityTooLarge, "The state is larger than 256 KiB; in a state_not_applied event: it would be with the change."},

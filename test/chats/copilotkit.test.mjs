@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import http from 'node:http';
 import { after, before, test } from 'node:test';
 
+import { Stranger } from '../judges/lib/hostile.mjs';
 import { CopilotPage, example, runtime } from './lib/copilotkit.mjs';
 import { World } from './lib/world.mjs';
 import { matrix } from './matrix.mjs';
@@ -51,6 +52,25 @@ test('the runtime serves its own page alone', async () => {
   assert.ok(!world.agent.prompts.includes('say hello'));
   for (const headers of [{}, { origin: `http://${host}` }, { origin: 'http://127.0.0.1:5173', 'sec-fetch-site': 'same-origin' }]) {
     assert.equal(await status(headers), 200, JSON.stringify(headers));
+  }
+});
+
+test('S57: a remote picture is a link, and a policy is sent', async () => {
+  const policy = (await fetch(started.url)).headers.get('content-security-policy');
+  assert.match(policy, /default-src 'none'; script-src 'self';/);
+  const stranger = await Stranger.start();
+  try {
+    const page = await world.page(`${started.url}?thread=remote-${Date.now()}`);
+    const chat = new CopilotPage(page);
+    await chat.ready();
+    await chat.send(`say look ![cat](${stranger.url}/cat.png) <img src="${stranger.url}/html.png"> that is all`);
+    await page.locator('[data-copilotkit]').getByText('that is all').last().waitFor();
+    await page.getByTestId('copilot-assistant-message').locator(`a[href="${stranger.url}/cat.png"]`).waitFor();
+    assert.equal(await page.locator(`img[src^="${stranger.url}"]`).count(), 0);
+    assert.deepEqual(stranger.asked, []);
+    await page.close();
+  } finally {
+    stranger.close();
   }
 });
 

@@ -203,3 +203,10 @@ func base(files []string) []string {
 	}
 	return out
 }
+
+// TestS61HostileActivities: the page at "/" with an agent that wants to get into it, or to learn who looks at it.
+func TestS61HostileActivities(t *testing.T) {
+	t.Parallel()
+	browser(t)
+	judge(t, serve(t, "0s"), "hostile.test.mjs")
+}

@@ -6,6 +6,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 
+import { Stranger, stream } from './lib/hostile.mjs';
 import { Chat, matrix } from './lib/tdesign.mjs';
 import { fetch } from './lib/token.mjs';
 
@@ -64,4 +65,26 @@ test('picture: the history has each, byte for byte', async () => {
   await chat.reload();
   await chat.shows(/miss nothing/);
   chat.fine();
+});
+
+test('S57, S61: remote pictures are links, hostile titles are text, and a policy is sent', async () => {
+  const policy = (await globalThis.fetch(chat.url)).headers.get('content-security-policy');
+  assert.match(policy, /default-src 'none'; script-src 'self';/);
+  const stranger = await Stranger.start();
+  try {
+    await chat.newThread();
+    await chat.page.route('**/api/agui/chat*', (route) => route.fulfill({ contentType: 'text/event-stream', body: stream('hostile', stranger.url) }));
+    await chat.send('hello');
+    await chat.shows('after it all');
+    await chat.until('four activities', async () => await chat.page.locator('.plan').count() === 4);
+    assert.equal(await chat.page.locator('.plan img').count(), 0);
+    await chat.shows(/<img src=x onerror=/);
+    await chat.page.locator(`a[href="${stranger.url}/cat.png"]`).waitFor();
+    assert.notEqual(await chat.page.title(), 'owned');
+    assert.deepEqual(stranger.asked, []);
+  } finally {
+    await chat.page.unroute('**/api/agui/chat*');
+    stranger.close();
+  }
+  chat.trouble.splice(0); // what the policy kept out is on the console
 });

@@ -10,6 +10,12 @@ export function el(tag, props = {}, ...children) {
   return node;
 }
 
+/** words is a value as text: an agent may send anything where a text is expected, and String() of an object may throw. */
+export function words(value) {
+  if (typeof value === 'string') return value;
+  return value === undefined || value === null ? '' : JSON.stringify(value);
+}
+
 const texts = new WeakMap(); // element → the words it shows
 
 /**

@@ -1,5 +1,6 @@
 // What a thread looks like after each AG-UI event. No DOM in here, so that Node can test it.
 
+import { remoteFiles } from './files.js';
 import { applyPatch } from './patch.js';
 
 /** emptyThread is a thread before its first event. */
@@ -203,6 +204,7 @@ export function addMessage(t, m) {
   if (m.role === 'system' || m.role === 'developer') return; // not part of the talk
   const message = open(t, m.id, m.role);
   message.content = m.role === 'activity' ? m.content : textOf(m.content);
+  message.files = remoteFiles(m.content);
   message.type = m.activityType;
   message.calls = [];
   for (const c of m.toolCalls ?? []) addCall(t, message, { id: c.id, name: c.function.name, args: c.function.arguments });

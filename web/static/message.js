@@ -1,6 +1,7 @@
 // One message of the talk: words, thoughts, tool calls, an activity, or a note.
 
-import { el, pretty, reuse, setText } from './dom.js';
+import { el, pretty, reuse, setText, visible, words as plain } from './dom.js';
+import { drawFiles } from './files.js';
 
 /** messageBox makes the element a message is drawn in. */
 export function messageBox(message) {
@@ -10,7 +11,7 @@ export function messageBox(message) {
   } else if (message.role === 'activity') {
     box.append(el('h3'), el('div', { className: 'activity-body' }));
   } else {
-    box.append(el('p', { className: 'words' }), el('div', { className: 'calls' }));
+    box.append(el('p', { className: 'words' }), el('p', { className: 'files', hidden: true }), el('div', { className: 'calls' }));
   }
   return box;
 }
@@ -29,6 +30,7 @@ export function drawMessage(box, message, { results, isOpenQuestion, changed, is
     box.hidden = message.content === ''; // a join names thoughts before it replays them
     return;
   }
+  if (message.files) drawFiles(box.querySelector('.files'), message.files);
   const calls = box.querySelector('.calls');
   for (const call of changed) {
     const item = reuse(calls, call.id, callBox);
@@ -68,19 +70,23 @@ function titleOf(args) {
 
 function drawActivity(box, message) {
   const content = message.content ?? {};
-  setText(box.querySelector('h3'), String(content.title ?? message.type ?? 'Activity'));
+  setText(box.querySelector('h3'), titleWords(content.title) || titleWords(message.type) || 'Activity');
   const body = box.querySelector('.activity-body');
   const drawn = JSON.stringify(content);
   if (body.dataset.drawn === drawn) return;
   body.dataset.drawn = drawn;
-  body.replaceChildren(Array.isArray(content.entries) ? planList(content.entries) : el('pre', {}, JSON.stringify(content, null, 2)));
+  body.replaceChildren(Array.isArray(content.entries) ? planList(content.entries) : el('pre', {}, visible(JSON.stringify(content, null, 2))));
 }
+
+// titleWords is a title in one line of bounded length.
+const longTitle = 200; // characters
+const titleWords = (title) => visible(plain(title).slice(0, longTitle).replaceAll('\n', ' '));
 
 function planList(entries) {
   const list = el('ul', { className: 'plan' });
   for (const entry of entries) {
-    const item = el('li', {}, String(entry?.content ?? JSON.stringify(entry)));
-    item.dataset.status = String(entry?.status ?? '');
+    const item = el('li', {}, visible(plain(entry?.content ?? entry)));
+    item.dataset.status = plain(entry?.status);
     list.append(item);
   }
   return list;

@@ -1,7 +1,7 @@
 // A question of the agent's: a permission's options as buttons, an input as buttons or a
 // small form made from its response schema.
 
-import { el, pretty, visible } from './dom.js';
+import { el, pretty, visible, words } from './dom.js';
 
 let cards = 0; // made so far: each has ids of its own
 
@@ -11,7 +11,7 @@ let cards = 0; // made so far: each has ids of its own
  */
 export function questionCard(interrupt, args, answer) {
   const card = el('section', { className: 'question' });
-  const title = el('h3', { id: `question-${++cards}`, textContent: args.title || interrupt.message || 'The agent asks' });
+  const title = el('h3', { id: `question-${++cards}`, textContent: words(args.title) || words(interrupt.message) || 'The agent asks' });
   card.setAttribute('role', 'group');
   card.setAttribute('aria-labelledby', title.id);
   card.append(title);
@@ -75,7 +75,7 @@ const warnings = {
 const kinds = { allow_once: 'Allow once', allow_always: 'Allow always', reject_once: 'Reject', reject_always: 'Reject always' };
 
 function optionName(option) {
-  const label = visible(String(option.label || option.id));
+  const label = visible(words(option.label || option.id));
   const kind = kinds[option.kind];
   if (!kind) return [label];
   return kind.toLowerCase() === label.toLowerCase() ? [kind] : [kind, el('small', {}, ` “${label}”`)];
@@ -119,7 +119,7 @@ function inputForm(schema, resolve, decline) {
   if (only) {
     const row = el('div', { className: 'buttons' });
     for (const value of only.values) {
-      const button = el('button', { type: 'button', textContent: String(value) });
+      const button = el('button', { type: 'button', textContent: visible(words(value)) });
       button.addEventListener('click', () => resolve(only.wrap(value)));
       row.append(button);
     }
@@ -155,12 +155,12 @@ function field(name, schema, required) {
   const control = controlOf(schema);
   control.name = name;
   if (control.type !== 'checkbox') control.required = required;
-  return { name, schema, control, label: el('label', {}, el('span', {}, schema.title || name), control) };
+  return { name, schema, control, label: el('label', {}, el('span', {}, words(schema.title) || name), control) };
 }
 
 function controlOf(schema) {
   if (Array.isArray(schema.enum)) {
-    const select = el('select', {}, ...schema.enum.map((v, i) => el('option', { value: String(i) }, String(v))));
+    const select = el('select', {}, ...schema.enum.map((v, i) => el('option', { value: String(i) }, visible(words(v)))));
     return select;
   }
   switch (schema.type) {

@@ -1,6 +1,12 @@
-import { CopilotChat, useAgent, useCopilotKit, useDefaultRenderTool, useFrontendTool } from '@copilotkit/react-core/v2';
+import { CopilotChat, CopilotChatAssistantMessage, useAgent, useCopilotKit, useDefaultRenderTool, useFrontendTool } from '@copilotkit/react-core/v2';
 import { z } from 'zod';
 import { Questions } from './Questions.jsx';
+
+// A picture tells its server who looks at it; a link in its place does so when it is clicked.
+const ours = (src) => src.startsWith('data:image/') || (URL.canParse(src, location.href) && new URL(src, location.href).origin === location.origin);
+const Picture = ({ src = '', alt }) => (ours(src) ? <img src={src} alt={alt} /> : <a href={src} target="_blank" rel="noopener noreferrer">{alt || src}</a>);
+const components = { img: Picture };
+const Words = (props) => <CopilotChatAssistantMessage.MarkdownRenderer {...props} components={components} />;
 
 export function Chat({ threadId }) {
   const { agent } = useAgent();
@@ -38,7 +44,7 @@ export function Chat({ threadId }) {
       <CopilotChat
         threadId={threadId}
         attachments={{ enabled: true, accept: 'image/*' }}
-        messageView={{ assistantMessage: { onRegenerate: regenerate }, userMessage: { onEditMessage: edit } }}
+        messageView={{ assistantMessage: { onRegenerate: regenerate, markdownRenderer: Words }, userMessage: { onEditMessage: edit } }}
       />
       <Questions />
       <aside>

@@ -1,29 +1,32 @@
 // The cards for tool calls and activities. Names are the agent's, except for
-// request_permission: every permission comes under that one.
+// request_permission: every permission comes under that one. What an agent may choose goes through words: to h, an object in place
+// of children is properties, innerHTML among them.
 
 import { h } from 'vue';
 
+import { list, words } from './words.js';
+
 const props = ['args', 'result', 'respond', 'status', 'content'];
 const answered = (result) => h('p', ['Answered: ', h('code', JSON.stringify(result))]);
-const button = (label, onClick) => h('button', { type: 'button', onClick }, label);
+const button = (label, onClick) => h('button', { type: 'button', onClick }, words(label));
 
 const kinds = { allow_once: 'Allow once', allow_always: 'Allow always', reject_once: 'Reject', reject_always: 'Reject always' };
 
 /** What a button does, by its kind; the agent's own label, which may say anything, stands behind. */
-const named = (o) => (!kinds[o.kind] || kinds[o.kind] === o.label ? o.label : `${kinds[o.kind]} (${o.label})`);
+const named = (o) => (!kinds[o.kind] || kinds[o.kind] === o.label ? words(o.label) : `${kinds[o.kind]} (${words(o.label)})`);
 
 /** A permission: what is to be done, and the options it may be answered with. */
 const PermissionCard = ({ args, result, respond }) => h('div', { class: 'card' }, [
-  h('strong', args.title), h('p', h('code', args.tool)), h('pre', args.args_text ?? JSON.stringify(args.args, null, 2)),
-  args.warnings ? h('p', `Careful: ${args.warnings.join(', ')}`) : null,
-  result !== undefined ? answered(result) : (args.options ?? []).map((o) => button(named(o), () => respond({ optionId: o.id }))),
+  h('strong', words(args.title)), h('p', h('code', words(args.tool))), h('pre', words(args.args_text ?? JSON.stringify(args.args, null, 2))),
+  args.warnings ? h('p', `Careful: ${list(args.warnings).map(words).join(', ')}`) : null,
+  result !== undefined ? answered(result) : list(args.options).map((o) => button(named(o), () => respond({ optionId: o.id }))),
 ]);
 
 /** A question with a few choices. */
 const PreferencesCard = ({ args, result, respond }) => h('div', { class: 'card' }, [
-  h('strong', args.title),
+  h('strong', words(args.title)),
   result !== undefined ? answered(result)
-    : (args.response_schema?.properties?.choice?.enum ?? args.options ?? []).map((choice) => button(choice, () => respond({ choice }))),
+    : list(args.response_schema?.properties?.choice?.enum ?? args.options).map((choice) => button(choice, () => respond({ choice }))),
 ]);
 
 /** A tool of this page: the agent calls it, the person runs it. */
@@ -33,15 +36,15 @@ const ColorCard = ({ result, respond }) => h('div', { class: 'card' }, [
 ]);
 
 const WeatherCard = ({ args, result }) => h('div', { class: 'card' }, [
-  h('strong', `Weather in ${args.city}`), h('p', result === undefined ? 'looking…' : `${result.temp} °C`),
+  h('strong', `Weather in ${words(args.city)}`), h('p', result === undefined ? 'looking…' : `${words(result.temp)} °C`),
 ]);
 
 const PlanCard = ({ content }) => h('div', { class: 'card plan' }, [
-  h('strong', content.title), h('ul', (content.entries ?? []).map((e) => h('li', `${e.status}: ${e.content}`))),
+  h('strong', words(content.title)), h('ul', list(content.entries).map((e) => h('li', `${words(e?.status)}: ${words(e?.content)}`))),
 ]);
 
 const ChartCard = ({ content }) => h('div', { class: 'card chart' }, [
-  h('strong', content.title), h('p', (content.data ?? []).map((point) => point.price).join(' · ') || 'no data yet'),
+  h('strong', words(content.title)), h('p', list(content.data).map((point) => words(point?.price)).join(' · ') || 'no data yet'),
 ]);
 
 for (const card of [PermissionCard, PreferencesCard, ColorCard, WeatherCard, PlanCard, ChartCard]) card.props = props;

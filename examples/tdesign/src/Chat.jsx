@@ -8,6 +8,7 @@ import { Button } from 'tdesign-react';
 import { chatService } from './aqueduct.js';
 import { activities, toolcalls } from './cards.jsx';
 import { StatePanel } from './StatePanel.jsx';
+import { shown } from './words.js';
 
 const messageProps = {
   user: { variant: 'base', placement: 'right' },
@@ -50,7 +51,7 @@ export function Chat({ threadId, history, running, onProblem }) {
       <StatePanel />
       <ChatList ref={list} style={{ flex: 1, minHeight: 0 }}>
         {messages.map((message) => (
-          <ChatMessage key={message.id} {...messageProps[message.role]} message={message}>
+          <ChatMessage key={message.id} {...messageProps[message.role]} message={shown(message)}>
             {message.content?.map((content, i) => <Content key={i} content={content} index={i} respond={respond} />)}
           </ChatMessage>
         ))}

@@ -3,25 +3,27 @@
 
 import { Button, Card, Space, Tag } from 'tdesign-react';
 
+import { list, words } from './words.js';
+
 const kinds = { allow_once: 'Allow once', allow_always: 'Allow always', reject_once: 'Reject', reject_always: 'Reject always' };
 
 /** What a button does, by its kind; the agent's own label, which may say anything, stands behind. */
-const named = (o) => (!kinds[o.kind] || kinds[o.kind] === o.label ? o.label : `${kinds[o.kind]} (${o.label})`);
+const named = (o) => (!kinds[o.kind] || kinds[o.kind] === o.label ? words(o.label) : `${kinds[o.kind]} (${words(o.label)})`);
 
 /** A permission: what is to be done, and the options it may be answered with. */
 function PermissionCard({ args, result, respond }) {
   const answered = result !== undefined;
   return (
-    <Card bordered size="small" title={args.title} actions={args.risk && <Tag>{args.risk}</Tag>} className="question">
-      <p><code>{args.tool}</code></p>
-      <pre>{args.args_text ?? JSON.stringify(args.args, null, 2)}</pre>
-      {args.warnings && <p>Careful: {args.warnings.join(', ')}</p>}
+    <Card bordered size="small" title={words(args.title)} actions={args.risk && <Tag>{words(args.risk)}</Tag>} className="question">
+      <p><code>{words(args.tool)}</code></p>
+      <pre>{words(args.args_text ?? JSON.stringify(args.args, null, 2))}</pre>
+      {args.warnings && <p>Careful: {list(args.warnings).map(words).join(', ')}</p>}
       {answered ? <Answered result={result} /> : (
         <Space>
-          {(args.options ?? []).map((option) => (
+          {list(args.options).map((option) => (
             <Button
               key={option.id}
-              theme={option.kind.startsWith('allow') ? 'primary' : 'default'}
+              theme={words(option.kind).startsWith('allow') ? 'primary' : 'default'}
               variant={option.kind === 'allow_once' ? 'base' : 'outline'}
               onClick={() => respond({ optionId: option.id })}
             >
@@ -36,13 +38,13 @@ function PermissionCard({ args, result, respond }) {
 
 /** A question with a few choices, as the travel planner of TDesign's guide asks it. */
 function PreferencesCard({ args, result, respond }) {
-  const choices = args.response_schema?.properties?.choice?.enum ?? args.options ?? [];
+  const choices = list(args.response_schema?.properties?.choice?.enum ?? args.options);
   return (
-    <Card bordered size="small" title={args.title} className="question">
+    <Card bordered size="small" title={words(args.title)} className="question">
       {result !== undefined ? <Answered result={result} /> : (
         <Space>
           {choices.map((choice) => (
-            <Button key={choice} variant="outline" onClick={() => respond({ choice })}>{choice}</Button>
+            <Button key={words(choice)} variant="outline" onClick={() => respond({ choice })}>{words(choice)}</Button>
           ))}
         </Space>
       )}
@@ -56,24 +58,24 @@ function Answered({ result }) {
 
 function WeatherCard({ args, result }) {
   return (
-    <Card bordered size="small" title={`Weather in ${args.city}`} className="weather">
-      {result === undefined ? 'looking…' : `${result.temp} °C`}
+    <Card bordered size="small" title={`Weather in ${words(args.city)}`} className="weather">
+      {result === undefined ? 'looking…' : `${words(result.temp)} °C`}
     </Card>
   );
 }
 
 function PlanCard({ content }) {
   return (
-    <Card bordered size="small" title={content.title} className="plan">
-      <ul>{(content.entries ?? []).map((entry, i) => <li key={i}><Tag size="small">{entry.status}</Tag> {entry.content}</li>)}</ul>
+    <Card bordered size="small" title={words(content.title)} className="plan">
+      <ul>{list(content.entries).map((entry, i) => <li key={i}><Tag size="small">{words(entry?.status)}</Tag> {words(entry?.content)}</li>)}</ul>
     </Card>
   );
 }
 
 function ChartCard({ content }) {
   return (
-    <Card bordered size="small" title={content.title} className="chart">
-      {(content.data ?? []).map((point) => point.price).join(' · ') || 'no data yet'}
+    <Card bordered size="small" title={words(content.title)} className="chart">
+      {list(content.data).map((point) => words(point?.price)).join(' · ') || 'no data yet'}
     </Card>
   );
 }
