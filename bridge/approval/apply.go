@@ -32,6 +32,9 @@ type Settler struct {
 	Once func(approvalID string, why error)
 }
 
+// OptionIDs returns the ids that options have on pages.
+func (s *Settler) OptionIDs() OptionIDs { return OptionIDs{s.Hash} }
+
 // Calls is what settling a Question means for the ToolCall it is about.
 type Calls interface {
 	// Settled applies what follows, in the same transaction.

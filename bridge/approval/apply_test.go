@@ -137,7 +137,7 @@ func (b *bench) apply(d approval.Decision, who store.Principal) (approval.Settle
 // says is the Decision of ada's answer.
 func (b *bench) says(payload string) approval.Decision {
 	b.t.Helper()
-	d, err := approval.Read(b.t.Context(), approval.Question{Call: b.call, Approval: b.asked}, approval.Answer{Payload: []byte(payload)})
+	d, err := approval.OptionIDs{}.Read(b.t.Context(), approval.Question{Call: b.call, Approval: b.asked}, approval.Answer{Payload: []byte(payload)})
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -53,7 +53,7 @@ func (s *Service) answer(ctx context.Context, who store.Principal, id string, gi
 		if err != nil {
 			return Decision{}, err
 		}
-		d, err := Read(ctx, q, a)
+		d, err := s.OptionIDs().Read(ctx, q, a)
 		d.By, d.Via = who.User, via
 		return d, err
 	})
