@@ -47,6 +47,7 @@ const (
 	TypeUser      Type = "user"          // a person: chats, and sees what is that person's
 	TypeApprover  Type = "approver"      // a person who decides what agents may do, and does not chat
 	TypeChannel   Type = "channel"       // a program that speaks for users on /ws/ingress
+	TypeMCP       Type = "mcp"           // an MCP client of a person: calls tools at /mcp, and decides, answers and mints nothing
 	TypeOperator  Type = "operator"      // a person or program that runs the installation; of no tenant
 
 	// typeSession is the browser's cookie that was given for a user's or approver's token.
@@ -67,6 +68,8 @@ func (t Type) audience() string {
 		return "aqueduct/inbox"
 	case TypeChannel:
 		return "aqueduct/ws/ingress"
+	case TypeMCP:
+		return "aqueduct/mcp"
 	case TypeOperator:
 		return "aqueduct/operator"
 	case typeSession:
@@ -87,7 +90,7 @@ type Claims struct {
 	Reusable bool `json:"reusable,omitempty"`
 }
 
-// UserClaims are those of TypeUser and TypeApprover; of TypeOperator the user alone.
+// UserClaims are those of TypeUser and TypeApprover; of TypeMCP and TypeOperator the user alone.
 type UserClaims struct {
 	User  string   `json:"user,omitempty"`
 	Roles []string `json:"roles,omitempty"`
@@ -125,6 +128,8 @@ func (c Claims) whole() bool {
 		return (c.ProxyID != "" || c.Reusable) && c.Tenant == "" && c.ChannelID == "" && nobody
 	case TypeUser, TypeApprover:
 		return person && c.For == "" && c.OpenedBy == "" && !slices.Contains(c.Roles, RoleOperator)
+	case TypeMCP:
+		return person && len(c.Roles) == 0 && c.For == "" && c.OpenedBy == ""
 	case TypeOperator:
 		return c.Tenant == "" && c.User != "" && !reserved(c.User) && len(c.Roles) == 0 && c.For == "" && c.OpenedBy == "" &&
 			c.ProxyClaims == ProxyClaims{} && c.ChannelID == ""
@@ -141,7 +146,7 @@ func (c Claims) needs() string {
 	var all []struct{ what, given string }
 	need := func(what, given string) { all = append(all, struct{ what, given string }{what, given}) }
 	switch c.Type {
-	case TypeUser, TypeApprover:
+	case TypeUser, TypeApprover, TypeMCP:
 		need("a tenant", c.Tenant)
 		need("a user", c.User)
 	case TypeOperator:
