@@ -177,6 +177,8 @@ func (t *answerTaker) settle(ctx context.Context, g given) error {
 	switch {
 	case err != nil:
 		return err
+	case settled.Proposed:
+		t.note("question_open", map[string]any{"id": g.question.Call.ID, "code": approval.FourEyes, "message": approval.ErrProposed().Message})
 	case settled.Won:
 		settled.MessageID = g.answer.MessageID
 		t.settled = append(t.settled, settled)

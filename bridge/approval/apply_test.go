@@ -52,8 +52,8 @@ func (c *calls) Judged(context.Context, store.Reader, store.Session, approval.Qu
 	return c.verdict, nil
 }
 
-func (c *calls) Edited(_ context.Context, _ store.Reader, _ store.Session, _ approval.Question, edited json.RawMessage) (json.RawMessage, string, error) {
-	return edited, "edited-sum", nil
+func (c *calls) Edited(_ context.Context, _ store.Reader, _ store.Session, _ approval.Question, edited json.RawMessage) (json.RawMessage, string, policy.Terms, error) {
+	return edited, "edited-sum", policy.Terms{}, nil
 }
 
 func (c *calls) Revoke(context.Context, store.Tx, store.ToolCall, time.Time) (bool, error) {
