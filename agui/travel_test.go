@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -32,9 +33,11 @@ func TestTravel(t *testing.T) {
 		}
 	}
 	for name, dialect := range map[string]func(state json.RawMessage, names map[string]string) agui.Dialect{
-		"v1":      func(json.RawMessage, map[string]string) agui.Dialect { return agui.NewV1() },
-		"v0":      func(json.RawMessage, map[string]string) agui.Dialect { return agui.NewV0() },
-		"tdesign": tdesign.New,
+		"v1": func(json.RawMessage, map[string]string) agui.Dialect { return agui.NewV1() },
+		"v0": func(json.RawMessage, map[string]string) agui.Dialect { return agui.NewV0() },
+		"tdesign": func(state json.RawMessage, names map[string]string) agui.Dialect {
+			return tdesign.New(state, names, func(cardID string, n int) string { return fmt.Sprintf("%s:%d", cardID, n) })
+		},
 	} {
 		golden(t, "travel/"+name+".sse", frames(t, log, dialect))
 	}

@@ -125,10 +125,11 @@ func (a *AgentRequests) Caller(ctx context.Context, token string) (tools.Caller,
 	return tools.CallerOf(session, turn), err
 }
 
-// Principal is the user in whose Session the Agent with the token works.
+// Principal is the user for whom the Agent with the token works: who prompted its Turn. In a shared thread that is not always the
+// thread's owner.
 func (a *AgentRequests) Principal(ctx context.Context, token string) (store.Principal, error) {
 	from, err := a.Caller(ctx, token)
-	return store.Principal{Tenant: from.Session.Tenant, User: from.Session.User}, err
+	return store.Principal{Tenant: from.Session.Tenant, User: from.By.User}, err
 }
 
 // ErrForeignRun is the error of a good token that is sent with another run's id.

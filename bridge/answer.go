@@ -103,7 +103,10 @@ func (t *answerTaker) questionFor(ctx context.Context, a approval.Answer) (appro
 		if err == nil && q.Call.SessionID != t.session.ID {
 			err = store.ErrNotFound
 		}
-		if errors.Is(err, store.ErrNotFound) && a.MessageID == "" {
+		if err == nil && a.CardID != "" && a.CardID != q.CardID() {
+			return q, &noneNamed{ID: a.CardID, Open: []string{q.CardID()}}
+		}
+		if errors.Is(err, store.ErrNotFound) && a.CardID == "" {
 			return t.questionOfAgent(ctx, a.QuestionID)
 		}
 		return q, err
@@ -124,7 +127,7 @@ func (t *answerTaker) questionFor(ctx context.Context, a approval.Answer) (appro
 // (schema.Outside).
 func (t *answerTaker) checked(ctx context.Context) (deferred error) {
 	for _, g := range t.given {
-		if _, err := approval.Read(ctx, g.question, g.answer); schema.Deferred(err) {
+		if _, err := t.approvals.OptionIDs().Read(ctx, g.question, g.answer); schema.Deferred(err) {
 			deferred = err
 		}
 	}
@@ -147,8 +150,8 @@ func (t *answerTaker) settleGiven(ctx context.Context) error {
 // settle applies one answer. One that is unclear leaves its Question open, with a note.
 // A refusal for want of a right is audited in the same transaction, since it is an attempt that must be on record.
 func (t *answerTaker) settle(ctx context.Context, g given) error {
-	d, err := approval.Read(ctx, g.question, g.answer)
-	if g.answer.QuestionID == "" && g.answer.Command == nil && err == nil && d.Status == store.ApprovalApproved && d.Option.ID != "" && !namesQuestion(g) {
+	d, err := t.approvals.OptionIDs().Read(ctx, g.question, g.answer)
+	if err == nil && unnamed(g) && d.Status == store.ApprovalApproved {
 		err = fault.New(approval.InvalidAnswer, "an answer that names no question may only reject")
 	}
 	if err == nil {
@@ -174,6 +177,8 @@ func (t *answerTaker) settle(ctx context.Context, g given) error {
 	switch {
 	case err != nil:
 		return err
+	case settled.Proposed:
+		t.note("question_open", map[string]any{"id": g.question.Call.ID, "code": approval.FourEyes, "message": approval.ErrProposed().Message})
 	case settled.Won:
 		settled.MessageID = g.answer.MessageID
 		t.settled = append(t.settled, settled)
@@ -214,8 +219,10 @@ func (t *answerTaker) keepToolMessage(ctx context.Context, s approval.Settled, r
 	return err
 }
 
-// namesQuestion reports whether the option itself names the Question it is of.
-func namesQuestion(g given) bool { return approval.OptionNames(g.answer, g.question.Call.ID) }
+// unnamed reports whether an answer to a permission does not say which Question it is for.
+func unnamed(g given) bool {
+	return g.answer.QuestionID == "" && g.answer.Command == nil && g.question.Approval.Kind == store.ApprovalPermission
+}
 
 // settledNote is the value of the CUSTOM event question_settled.
 func settledNote(q approval.Question) any {

@@ -11,19 +11,20 @@ import (
 	"aqueduct/store"
 )
 
-// noneNamed reports an answer by forwardedProps.command that matches none of the open Questions. It is the value of
-// question_unknown.
+// noneNamed reports an answer that matches none of the open Questions: one by forwardedProps.command, or one to a card that
+// is not the Question's. It is the value of question_unknown.
 type noneNamed struct {
 	ID   string   `json:"id"` // "": the answer has no id of ours
 	Open []string `json:"open"`
 }
 
 // Error implements error.
-func (*noneNamed) Error() string { return "bridge: the command names no open question" }
+func (*noneNamed) Error() string { return "bridge: the answer names no open question" }
 
 // questionOfCommand returns the open Question that a client answers by forwardedProps.command.resume. The command names none
 // by our id. It answers the only open Question, or the one whose event equals command.interruptEvent. An event of another
-// Question answers none, because that card was for something else.
+// Question answers none, because that card was for something else. The card of an event is the Agent's own making, so its
+// answer decides no call that the server executes, and none of a called agent.
 func (t *answerTaker) questionOfCommand(ctx context.Context, c approval.Command) (approval.Question, error) {
 	open, err := t.tx.OpenToolCalls(ctx, store.System(), t.session.ID)
 	if err != nil {
@@ -38,6 +39,9 @@ func (t *answerTaker) questionOfCommand(ctx context.Context, c approval.Command)
 		q, err := approval.Of(ctx, t.tx, store.System(), call)
 		if err != nil {
 			return q, err
+		}
+		if q.IsToolCall() {
+			continue
 		}
 		asks, unknown.Open = append(asks, q), append(unknown.Open, call.ID)
 		if isEventOf(c.Event, q) {

@@ -18,9 +18,9 @@ func (a *AgentRequests) ContextCaller(ctx context.Context, token string) (contex
 	if err != nil {
 		return contextstore.Caller{}, err
 	}
-	agent := contextstore.Agent{SessionID: session.ID, Names: []string{session.ExternalID}, TurnID: turn.ID, AgentID: turn.AgentID}
+	agent := contextstore.Agent{SessionID: session.ID, SessionUser: session.User, Names: []string{session.ExternalID}, TurnID: turn.ID, AgentID: turn.AgentID}
 	if instance, wide := SessionOfToken(token); wide {
 		agent.Names, agent.Wide = append(agent.Names, instance), true
 	}
-	return contextstore.Caller{Principal: store.Principal{Tenant: session.Tenant, User: session.User}, Agent: &agent}, nil
+	return contextstore.Caller{Principal: store.Principal{Tenant: session.Tenant, User: turn.Prompter(session)}, Agent: &agent}, nil
 }

@@ -49,8 +49,11 @@ func (qs *questions) all(ctx context.Context) (all []approval.Question, err erro
 		if q.Open() {
 			qs.open++
 		}
-		if q.Call.Kind == store.KindServer {
+		switch {
+		case q.Call.Kind == store.KindServer:
 			qs.calls.know(q.Call)
+		case q.Call.RunID != "":
+			qs.calls.asked(q)
 		}
 	}
 	return all, nil

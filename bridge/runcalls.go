@@ -61,7 +61,7 @@ func (w *runWriter) news(begun, approved []approval.Question) error {
 	}
 	for _, q := range approved {
 		if !w.calls.has(q.Call) { // approved before it was shown
-			if err := w.run.ask(q); err != nil {
+			if err := w.ask(q); err != nil {
 				return err
 			}
 			w.shown(q.Call, true)
@@ -74,6 +74,12 @@ func (w *runWriter) news(begun, approved []approval.Question) error {
 		}
 	}
 	return nil
+}
+
+// ask shows a Question as a card.
+func (w *runWriter) ask(q approval.Question) error {
+	w.calls.asked(q)
+	return w.run.ask(q)
 }
 
 // results shows what was settled. A Question that was settled before it was shown is shown with it.
@@ -89,7 +95,7 @@ func (w *runWriter) results(settled []approval.Question) error {
 			}
 			w.shown(q.Call, true)
 		default:
-			if err := w.run.ask(q); err != nil {
+			if err := w.ask(q); err != nil {
 				return err
 			}
 		}
@@ -134,7 +140,7 @@ func (w *runWriter) endAsking(ctx context.Context, open []approval.Question) err
 			continue // stands in an earlier Run
 		}
 		if !q.ClientTool() || !w.calls.has(q.Call) { // the Agent may have sent the call of a client's tool itself
-			if err := w.run.ask(q); err != nil {
+			if err := w.ask(q); err != nil {
 				return err
 			}
 		}

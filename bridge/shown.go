@@ -49,7 +49,7 @@ func (s *shownCalls) named(id string) *shownCall {
 func (s *shownCalls) repeats(ev agui.Event) bool {
 	switch e := ev.(type) {
 	case *agui.ToolCallStart:
-		return s.byID[e.ToolCallID] != nil && s.byID[e.ToolCallID].ours
+		return s.byID[e.ToolCallID] != nil && (s.byID[e.ToolCallID].ours || s.byID[e.ToolCallID].byUs)
 	case *agui.ToolCallArgs:
 		return s.byID[e.ToolCallID] != nil && s.byID[e.ToolCallID].byUs
 	case *agui.ToolCallEnd:
@@ -68,6 +68,14 @@ func (s *shownCalls) know(call store.ToolCall) {
 	} else if call.RunID != "" && call.ArgsSHA256 != "" {
 		*s.named(call.ID) = shownCall{resulted: call.InTranscript, byUs: true, ours: true}
 		s.answeredAs(call.ID)
+	}
+}
+
+// asked takes in the card of a Question, unless the card has an id of its own. A call of the Agent's under the same id would
+// be a second card of the Question, with the Agent's words on it.
+func (s *shownCalls) asked(q approval.Question) {
+	if !q.Call.Carded && !q.ClientTool() {
+		s.named(q.Call.ID).byUs = true
 	}
 }
 

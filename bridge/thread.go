@@ -98,7 +98,7 @@ func (th *thread) toolAnswers() []approval.Answer {
 	for _, m := range th.req.Messages {
 		if m.Role == agui.RoleTool && !th.known[m.ID] && !th.pairs[m.ToolCallID] {
 			answers = append(answers, approval.Answer{
-				QuestionID: approval.QuestionOf(m.ToolCallID), Payload: mustJSON(m.Content.String()), MessageID: m.ID, Error: m.Error,
+				QuestionID: approval.QuestionOf(m.ToolCallID), CardID: m.ToolCallID, Payload: mustJSON(m.Content.String()), MessageID: m.ID, Error: m.Error,
 			})
 		}
 	}

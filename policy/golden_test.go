@@ -37,7 +37,7 @@ func goldenCalls() []policy.Call {
 		{By: eve, Tool: "db.query", Args: []byte(`{"database":"test","database":"prod"}`)},
 		{By: eve, Tool: "mysql"},
 		{By: eve, Kind: "execute", Title: "git push origin"},
-		{By: eve, Kind: "execute", Title: "go test ./..."},
+		{By: eve, Kind: "execute", Title: "go test ./...", Args: []byte(`{"command":"go test ./..."}`)},
 		{By: eve, Kind: "execute", Title: "go test ./... && rm -rf /"},
 		{By: eve, Kind: "execute", Title: "go test $(rm -rf /)"},
 		{By: eve, Tool: "pay_invoice", Args: []byte(`{"amount":120}`)},

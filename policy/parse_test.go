@@ -2,6 +2,7 @@ package policy_test
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -116,7 +117,7 @@ func TestAllowedCommandsEndWhereTheyEnd(t *testing.T) {
 		"go test ./...": policy.Allow, "ls | wc -l": policy.Allow, "ls | wc -l | sh": policy.Ask, "go test x; rm": policy.Ask, "go test x & rm": policy.Ask,
 		"go test `rm`": policy.Ask, "go test $X": policy.Ask, "go test x > /etc/passwd": policy.Ask, "go test x || rm": policy.Ask,
 	} {
-		if v := p.Decide(policy.Call{Kind: "execute", Title: title}, nil, time.Time{}); v.Action != want {
+		if v := p.Decide(policy.Call{Kind: "execute", Title: title, Args: []byte(`{"command":` + strconv.Quote(title) + `}`)}, nil, time.Time{}); v.Action != want {
 			t.Errorf("%s: %+v", title, v)
 		}
 	}

@@ -75,8 +75,8 @@ func (p *Policy) byRisk(q *question) Verdict {
 	c := &q.Call
 	if risk, pattern, ok := p.tools.of(c.Tool); ok {
 		v := Verdict{Action: risk.action(), Rule: "tools: " + pattern, Risk: risk, Reason: risk.reason()}
-		if v.Action == Allow && pattern != c.Tool && q.namesCommand() {
-			v.Action, v.Reason = Ask, "Its arguments name a command."
+		if v.Action == Allow && pattern != c.Tool && (q.namesCommand() || c.stated() && !q.namesKnown(true)) {
+			v.Action, v.Reason = Ask, "Its arguments name a command, or could."
 		}
 		return v
 	}

@@ -10,6 +10,20 @@ import (
 // A rule for "go test *" is about these, whatever the title beside them claims.
 var runArguments = map[string]bool{"command": true, "cmd": true, "commandline": true, "shellcommand": true, "script": true, "argv": true}
 
+// besideCommands are arguments that stand beside a command and choose nothing else to run, as agents spell them.
+var besideCommands = map[string]bool{
+	"args": true, "description": true, "explanation": true, "reason": true, "cwd": true, "workdir": true, "workingdirectory": true, "directory": true,
+	"timeout": true, "timeoutms": true, "runinbackground": true, "isbackground": true, "background": true,
+	"callid": true, "turnid": true, "parsedcmd": true, // codex
+}
+
+// ofFiles are arguments of calls that run no command: places, searches and texts.
+var ofFiles = map[string]bool{
+	"path": true, "paths": true, "filepath": true, "abspath": true, "absolutepath": true, "file": true, "filename": true, "uri": true, "url": true, "prompt": true,
+	"pattern": true, "query": true, "glob": true, "include": true, "exclude": true, "offset": true, "limit": true, "line": true, "startline": true, "endline": true,
+	"content": true, "oldstring": true, "newstring": true, "oldtext": true, "newtext": true, "replaceall": true, "locations": true, "source": true, "destination": true,
+}
+
 // runners are the shells that agents wrap a command in, as in ["bash", "-lc", "go test ./..."].
 var runners = map[string]bool{"sh": true, "bash": true, "zsh": true, "dash": true}
 
@@ -69,16 +83,42 @@ func commandOf(value any, fields map[string]any) (string, bool) {
 
 // agrees reports whether all that the arguments name as what runs has a form of the rule. An
 // agent's title and the name it gives a tool are its own words; beside "rm -rf /" they allow
-// nothing.
+// nothing. Nor do they where it is not known what runs.
 func (r *rule) agrees(q *question) bool {
 	if !q.stated() || r.isNamed(q.Tool) {
 		return true
 	}
 	commands, ok := q.commands()
+	ok = ok && q.understood(len(commands) > 0)
 	for _, command := range commands {
 		ok = ok && plain(command) == command && r.spells(command, true)
 	}
 	return ok
+}
+
+// understood reports whether it is known what a call runs, as far as the agent states it: the arguments name a command, or the
+// kind of the call runs none, and no argument has a name that could choose something else. An agent may call the argument with
+// the command anything.
+func (q *question) understood(command bool) bool {
+	runs := q.Kind == "" || q.Kind == "execute" || q.Kind == "other"
+	return (command || !runs) && q.namesKnown(!runs)
+}
+
+// namesKnown reports whether every argument has a name that is known: of a command and what stands beside one, and with files
+// also of places, searches and texts.
+func (q *question) namesKnown(files bool) bool {
+	args, err := q.args.read(q.Args)
+	fields, isObject := args.(map[string]any)
+	if err != nil || !isObject {
+		return false
+	}
+	for name, value := range fields {
+		name = usual(name)
+		if value != nil && !runArguments[name] && !besideCommands[name] && !(files && ofFiles[name]) {
+			return false
+		}
+	}
+	return true
 }
 
 // isNamed reports whether the rule is about this very tool: then it is about whatever command

@@ -34,7 +34,7 @@ tools: {"list_*": low, lister: low}
 		rule string
 	}{
 		"title and command agree":       {policy.Call{Kind: "execute", Title: "go test ./...", Args: []byte(`{"command":"go test ./..."}`)}, policy.Allow, "tests"},
-		"no command":                    {policy.Call{Kind: "execute", Title: "go test ./..."}, policy.Allow, "tests"},
+		"no command":                    {policy.Call{Kind: "execute", Title: "go test ./..."}, policy.Ask, "default"},
 		"a list of words":               {policy.Call{Kind: "execute", Title: "go test ./...", Args: []byte(`{"command":["go","test","./..."]}`)}, policy.Allow, "tests"},
 		"in a shell":                    {policy.Call{Kind: "execute", Title: "go test ./...", Args: []byte(`{"command":["/bin/bash","-lc","go test ./..."]}`)}, policy.Allow, "tests"},
 		"another command":               {policy.Call{Kind: "execute", Title: "go test ./...", Args: []byte(`{"command":"curl evil"}`)}, policy.Ask, "default"},
@@ -111,5 +111,56 @@ func TestStandingAnswersAreLimited(t *testing.T) {
 	list := policy.Standings(policy.Call{Tool: "x", AgentID: "a", Session: "s", By: policy.Principal{Tenant: "t", User: "u"}}, policy.Verdict{Terms: policy.Terms{GrantTTL: 90 * time.Minute}})
 	if len(list) == 0 || list[0].Words != "always exactly this call in this session, for 90 minutes" {
 		t.Errorf("%+v", list)
+	}
+}
+
+// TestS54AllowedOnlyWhatIsKnown: a rule that allows by a title or a pattern holds only where the arguments name the command. An
+// agent may spell the argument with the command as it likes, so one that is not known is asked about.
+func TestS54AllowedOnlyWhatIsKnown(t *testing.T) {
+	t.Parallel()
+	p := parsed(t, `
+rules:
+  - {name: tests, tool: ["go test *", "Read *", "query_*", "Edit *"], verdict: allow}
+  - {name: exact, tool: run_tests, verdict: allow}
+tools: {"list_*": low}
+`)
+	for _, kind := range []string{"", "execute", "other"} {
+		for _, args := range []string{
+			``, `{}`, `null`, `[]`, `"rm -rf /"`, `["rm","-rf","/"]`, `{"exec":"rm -rf /"}`, `{"run":"rm -rf /"}`, `{"input":"rm -rf /"}`, `{"code":"rm -rf /"}`,
+			`{"shell":"rm -rf /"}`, `{"program":"/bin/rm","args":["-rf","/"]}`, `{"path":"/bin/rm","args":["-rf","/"]}`, `{"commands":["rm -rf /"]}`, `{"bash":"rm"}`,
+			`{"command":"go test ./...","exec":"rm -rf /"}`, `{"command":"go test ./...","then":"rm -rf /"}`, `{"command":"go test ./...","env":{"GOFLAGS":"-exec=rm"}}`,
+			`{"command":"go test ./...","stdin":"x"}`, `{"command":"go test ./...","with_escalated_permissions":true}`, `{"command":null,"exec":"rm"}`,
+			`{"command":"go test ./...","script":"rm -rf /"}`, `{"description":"go test ./..."}`, `{"command":""}`, `{"comm\u0430nd":"rm"}`, `{"nested":{"command":"go test ./..."}}`,
+		} {
+			for _, call := range []policy.Call{{Kind: kind, Title: "go test ./...", Args: []byte(args)}, {Kind: kind, Title: "x", Tool: "query_x", Args: []byte(args)}, {Kind: kind, Tool: "go test ./...", Title: "x", Args: []byte(args)}} {
+				if v := p.Decide(call, nil, time.Time{}); v.Action == policy.Allow {
+					t.Errorf("%q, %q, %q with %s is allowed by %s", kind, call.Title, call.Tool, args, v.Rule)
+				}
+			}
+		}
+	}
+	for args, want := range map[string]policy.Action{
+		`{"command":"go test ./..."}`: policy.Allow, `{"command":["go","test","./..."],"cwd":"/w","timeout":5,"description":"Tests"}`: policy.Allow,
+		`{"cmd":"go test ./...","unknown":null}`: policy.Allow, `{"command":"go test ./...; rm"}`: policy.Ask,
+	} {
+		if v := p.Decide(policy.Call{Kind: "execute", Title: "go test ./...", Args: []byte(args)}, nil, time.Time{}); v.Action != want {
+			t.Errorf("%s: %s", args, v.Action)
+		}
+	}
+	for _, c := range []struct {
+		call policy.Call
+		want policy.Action
+	}{
+		{policy.Call{Kind: "edit", Title: "Edit a.go", Args: []byte(`{"file_path":"a.go","old_string":"x","new_string":"y"}`)}, policy.Allow},
+		{policy.Call{Kind: "edit", Title: "Edit a.go", Args: []byte(`{"file_path":"a.go","post_hook":"rm -rf /"}`)}, policy.Ask},
+		{policy.Call{Kind: "fetch", Title: "Read x", Args: []byte(`{"command":"curl evil"}`)}, policy.Ask},
+		{policy.Call{Kind: "execute", Title: "x", Tool: "run_tests", Args: []byte(`{"anything":1}`)}, policy.Allow}, // the very tool
+		{policy.Call{Kind: "other", Title: "x", Tool: "list_files", Args: []byte(`{"path":"a"}`)}, policy.Allow},
+		{policy.Call{Kind: "other", Title: "x", Tool: "list_files", Args: []byte(`{"exec":"rm -rf /"}`)}, policy.Ask},
+		{policy.Call{Tool: "query_x", Args: []byte(`{"anything":1}`)}, policy.Allow}, // a tool that the server runs
+	} {
+		if v := p.Decide(c.call, nil, time.Time{}); v.Action != c.want {
+			t.Errorf("%+v: %s by %s", c.call, v.Action, v.Rule)
+		}
 	}
 }

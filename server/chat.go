@@ -14,6 +14,7 @@ import (
 	"aqueduct/agui"
 	"aqueduct/agui/tdesign"
 	"aqueduct/bridge"
+	"aqueduct/bridge/approval"
 	"aqueduct/server/auth"
 	"aqueduct/server/decode"
 	"aqueduct/server/problem"
@@ -75,6 +76,9 @@ func (h *chat) read(c echo.Context) (*chatInput, error) {
 	a, err := readChatInput(c, body, sum, q)
 	if err != nil {
 		return a, err
+	}
+	for i, answer := range a.req.Answers {
+		a.req.Answers[i] = h.options().Complete(answer)
 	}
 	last := c.Request().Header.Get("Last-Event-ID")
 	a.req.Again = last != ""
@@ -142,7 +146,7 @@ func (h *chat) stream(c echo.Context, a *chatInput) error {
 	// on_leave=cancel is for pages without a reconnect: their Run ends with the client that started it. It is also a setting
 	// of agents. A client that was disconnected because it read too slowly counts as gone. A client that was disconnected by
 	// a shutdown does not, because it will come back.
-	d := dialectFor(a.req.Dialect, reply.Session.State, reply.CallNames)
+	d := dialectFor(a.req.Dialect, reply.Session.State, reply.CallNames, h.options().ID)
 	if reply.Sent > 0 {
 		d = &continued{Dialect: d, after: reply.Sent}
 	}
@@ -152,6 +156,9 @@ func (h *chat) stream(c echo.Context, a *chatInput) error {
 		}
 	})
 }
+
+// options are the ids that the options of questions have on pages.
+func (h *chat) options() approval.OptionIDs { return h.sessions.Approvals().OptionIDs() }
 
 // take hands the request to the engine. A request with a position is a repeated one, unless it has something new. A repeated
 // one is continued, and is not counted as a prompt or an answer.
@@ -182,10 +189,10 @@ func (h *chat) mayTake(c echo.Context, a *chatInput) error {
 
 // dialectFor is a fresh dialect for one stream. A dialect has state (which messages are open, what the page's state
 // is), so two streams must never share one.
-func dialectFor(name string, stateBefore []byte, callNames map[string]string) agui.Dialect {
+func dialectFor(name string, stateBefore []byte, callNames map[string]string, optionID tdesign.OptionID) agui.Dialect {
 	switch name {
 	case bridge.DialectTDesign:
-		return tdesign.New(stateBefore, callNames)
+		return tdesign.New(stateBefore, callNames, optionID)
 	case bridge.DialectV0:
 		return agui.NewV0()
 	}

@@ -202,35 +202,10 @@ func (a *chatInput) readTDesign(body []byte) error {
 	return a.checkIDs()
 }
 
-// pageAnswer reads an answered card. Pages send the id of the wrong card when two are open, or none at all; the
-// option that was clicked knows better whose it is. Option ids on a page contain the question's id for this very
-// reason (tdesign.OptionID).
+// pageAnswer reads an answered card. The answer is for the card that it names, whatever its result says: the result may come
+// from a card that an agent made.
 func pageAnswer(from *tdesign.Answer) approval.Answer {
-	a := approval.Answer{QuestionID: approval.QuestionOf(from.ToolCallID), Payload: from.Result}
-	if id, _, ok := tdesign.ParseOptionID(optionOf(from.Result)); ok {
-		a.QuestionID = approval.QuestionOf(id)
-	}
-	return a
-}
-
-// optionOf finds the option in the spellings that pages use. A bare string is an option id; an object has it as
-// optionId, option_id or choice, or within outcome as ACP does.
-func optionOf(result json.RawMessage) string {
-	var bare string
-	if json.Unmarshal(result, &bare) == nil {
-		return bare
-	}
-	var body struct {
-		OptionID  string `json:"optionId"`
-		OptionID2 string `json:"option_id"`
-		Choice    string `json:"choice"`
-		Outcome   struct {
-			OptionID string `json:"optionId"`
-		} `json:"outcome"`
-	}
-	// A member of another type leaves the others readable: what is found counts.
-	_ = strictjson.Unmarshal(result, &body)
-	return cmp.Or(body.OptionID, body.OptionID2, body.Choice, body.Outcome.OptionID)
+	return approval.Answer{QuestionID: approval.QuestionOf(from.ToolCallID), CardID: from.ToolCallID, Payload: from.Result}
 }
 
 // acts reports whether the body may be a button of a page. The client made the button's call itself and put it last into its

@@ -121,21 +121,21 @@ func swapped(c *decide.Claims) { c.ArgsSHA256 = strings.Repeat("0", 64) }
 // TestLinkDecides: a click decides, once; the agent goes on; the link is used from then on.
 func TestLinkDecides(t *testing.T) {
 	t.Parallel()
-	for n, want := range map[string]store.ApprovalStatus{":0": store.ApprovalApproved, ":2": store.ApprovalRejected} {
+	for n, want := range map[int]store.ApprovalStatus{0: store.ApprovalApproved, 2: store.ApprovalRejected} {
 		h, id := linkEnv(t, plan{})
 		path := h.link()
 		page, nonce := h.visit(path)
-		if page.status != 200 || nonce == "" || !strings.Contains(page.body, `data-option="`+id+n+`"`) {
+		if page.status != 200 || nonce == "" || !strings.Contains(page.body, `data-option="`+pageOption(id, n)+`"`) {
 			t.Fatalf("%d %s", page.status, page.body)
 		}
-		got := h.click(path, nonce, id+n, "Sec-Fetch-Site", "same-origin", "Origin", h.URL)
+		got := h.click(path, nonce, pageOption(id, n), "Sec-Fetch-Site", "same-origin", "Origin", h.URL)
 		if got.status != 200 || fields(t, got)["status"] != string(want) {
 			t.Fatalf("%d %s", got.status, got.body)
 		}
 		if a := h.status(id); a.Status != want || a.DecidedVia != "link" || a.DecidedBy != "local" {
 			t.Errorf("%+v", a)
 		}
-		again := h.click(path, nonce, id+":0")
+		again := h.click(path, nonce, pageOption(id, 0))
 		if isProblem(t, again, 410)["code"] != "link_used" {
 			t.Error(again.body)
 		}
@@ -169,18 +169,18 @@ func TestLinkScanners(t *testing.T) {
 		"DELETE":           {h.do("DELETE", path, ""), 405},
 		"GET with a query": {h.do("GET", path+"?option_id="+id+":0&page="+nonce, ""), 200},
 		"GET with a body":  {h.do("GET", path, body), 200},
-		"a form":           {h.do("POST", path, "page="+nonce+"&option_id="+id+":0", "Content-Type", "application/x-www-form-urlencoded"), 415},
+		"a form":           {h.do("POST", path, "page="+nonce+"&option_id="+pageOption(id, 0), "Content-Type", "application/x-www-form-urlencoded"), 415},
 		"plain text":       {h.do("POST", path, body, "Content-Type", "text/plain"), 415},
 		"empty":            {h.do("POST", path, `{}`), 400},
-		"no nonce":         {h.click(path, "", id+":0"), 400},
-		"a wrong nonce":    {h.click(path, "1.2", id+":0"), 403},
-		"another's nonce":  {h.click(path, otherNonce, id+":0"), 403},
-		"the token":        {h.click(path, strings.TrimPrefix(path, "/decide/")[:256], id+":0"), 403},
-		"another site":     {h.click(path, nonce, id+":0", "Sec-Fetch-Site", "cross-site"), 403},
-		"same site":        {h.click(path, nonce, id+":0", "Sec-Fetch-Site", "same-site"), 403},
-		"an origin":        {h.click(path, nonce, id+":0", "Origin", "https://evil.example"), 403},
+		"no nonce":         {h.click(path, "", pageOption(id, 0)), 400},
+		"a wrong nonce":    {h.click(path, "1.2", pageOption(id, 0)), 403},
+		"another's nonce":  {h.click(path, otherNonce, pageOption(id, 0)), 403},
+		"the token":        {h.click(path, strings.TrimPrefix(path, "/decide/")[:256], pageOption(id, 0)), 403},
+		"another site":     {h.click(path, nonce, pageOption(id, 0), "Sec-Fetch-Site", "cross-site"), 403},
+		"same site":        {h.click(path, nonce, pageOption(id, 0), "Sec-Fetch-Site", "same-site"), 403},
+		"an origin":        {h.click(path, nonce, pageOption(id, 0), "Origin", "https://evil.example"), 403},
 		"no option":        {h.click(path, nonce, ""), 400},
-		"a wrong option":   {h.click(path, nonce, id+":9"), 422},
+		"a wrong option":   {h.click(path, nonce, pageOption(id, 9)), 422},
 		"a label":          {h.click(path, nonce, "Yes"), 422},
 		"a kind":           {h.click(path, nonce, "allow_once"), 422},
 		"another's option": {h.click(path, nonce, "0190c0de-0000-7000-8000-000000000001:0"), 422},
@@ -192,7 +192,7 @@ func TestLinkScanners(t *testing.T) {
 	if a := h.status(id); a.Status != store.ApprovalPending {
 		t.Fatalf("%+v", a)
 	}
-	if got := h.click(path, nonce, id+":0"); got.status != 200 {
+	if got := h.click(path, nonce, pageOption(id, 0)); got.status != 200 {
 		t.Errorf("after all that: %d %s", got.status, got.body)
 	}
 }
@@ -237,7 +237,7 @@ func TestLinkRefused(t *testing.T) {
 	_, nonce := h.visit(good)
 	h.decide(id, `{"decision":"reject"}`)
 	refused("decided elsewhere", h.do("GET", good, ""), 409, "REJECTED already, by local via rest")
-	if p := isProblem(t, h.click(good, nonce, id+":0"), 409); p["code"] != "already_decided" {
+	if p := isProblem(t, h.click(good, nonce, pageOption(id, 0)), 409); p["code"] != "already_decided" {
 		t.Errorf("%v", p)
 	}
 	if a := h.status(id); a.Status != store.ApprovalRejected {
@@ -254,7 +254,7 @@ func TestLinkRace(t *testing.T) {
 	answers := make([]answer, 50)
 	var all sync.WaitGroup
 	for i := range answers {
-		option := id + []string{":0", ":2"}[i%2]
+		option := pageOption(id, i%2*2)
 		all.Go(func() { answers[i] = h.click(path, nonce, option) })
 	}
 	all.Wait()
@@ -328,7 +328,7 @@ func TestLinkShowsAll(t *testing.T) {
 	for _, want := range []string{
 		"as the agent states them", "⟨U&#43;202E⟩", "⟨U&#43;001B⟩[31m", "&lt;img src=x", "⟨U&#43;200B⟩", "⟨U&#43;0303⟩", "⟨U&#43;0304⟩", "⟨U&#43;00A0⟩", "⟨U&#43;3164⟩",
 		"⟨U&#43;E0041⟩", `\u202e\u001b[2J`, "&lt;/pre&gt;&lt;script&gt;", "xEND&#34;", "shown in full", "stand for characters",
-		`class="allow" data-option="` + h.question() + `:0">Allow once<small>`, `class="reject" data-option="` + h.question() + `:1">Reject<small>`, "… cut here",
+		`class="allow" data-option="` + pageOption(h.question(), 0) + `">Allow once<small>`, `class="reject" data-option="` + pageOption(h.question(), 1) + `">Reject<small>`, "… cut here",
 	} {
 		if !strings.Contains(page.body, want) && !strings.Contains(page.body, strings.ReplaceAll(want, "U&#43;", "U+")) {
 			t.Errorf("%s is not in the page", want)

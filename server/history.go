@@ -47,7 +47,7 @@ type pageCall struct {
 
 // pageHistory is a transcript for a TDesign page. Thoughts go to the assistant message after them; those without one
 // get an empty one, or the page would drop them. Roles that a page cannot show (system and developer) are left out.
-func pageHistory(rows []store.Message) ([]pageMessage, error) {
+func pageHistory(rows []store.Message, optionID tdesign.OptionID) ([]pageMessage, error) {
 	out := make([]pageMessage, 0, len(rows))
 	var thoughts pageMessage
 	// A thought is written out before anything but the assistant's message, or it would move behind what followed it.
@@ -69,7 +69,7 @@ func pageHistory(rows []store.Message) ([]pageMessage, error) {
 			thoughts.ID, thoughts.Timestamp = cmp.Or(thoughts.ID, m.ID), row.CreatedAt.UnixMilli()
 			thoughts.ReasoningContent += m.Content.String()
 		case agui.RoleAssistant:
-			p := assistantOut(m)
+			p := assistantOut(m, optionID)
 			p.Timestamp = row.CreatedAt.UnixMilli()
 			p.ReasoningContent, p.From = thoughts.ReasoningContent, fromOf(m)
 			thoughts = pageMessage{}
@@ -116,13 +116,13 @@ func messageOut(m agui.Message, row store.Message) pageMessage {
 
 // assistantOut is a message of the assistant with its tool calls. The permission tool's options get the ids that a
 // page answers with.
-func assistantOut(m agui.Message) pageMessage {
+func assistantOut(m agui.Message, optionID tdesign.OptionID) pageMessage {
 	p := pageMessage{ID: m.ID, Role: m.Role, Content: m.Content.String()}
 	for _, call := range m.ToolCalls {
 		out := pageCall{ID: call.ID, Type: "function"}
 		out.Function.Name, out.Function.Arguments = call.Function.Name, call.Function.Arguments
 		if call.Function.Name == tdesign.PermissionTool {
-			out.Function.Arguments = cardArguments(call.ID, call.Function.Arguments)
+			out.Function.Arguments = cardArguments(call.ID, call.Function.Arguments, optionID)
 		}
 		p.ToolCalls = append(p.ToolCalls, out)
 	}
@@ -132,14 +132,14 @@ func assistantOut(m agui.Message) pageMessage {
 // cardArguments gives a permission's options the ids they have on a page (see tdesign.OptionID), so that a card from
 // the history is answered like one from a stream. Arguments that are not as expected stay as they are: an old card
 // that cannot be answered is better than a history that cannot be read.
-func cardArguments(questionID, args string) string {
+func cardArguments(cardID, args string, optionID tdesign.OptionID) string {
 	var members map[string]json.RawMessage
 	var options []map[string]json.RawMessage
 	if json.Unmarshal([]byte(args), &members) != nil || json.Unmarshal(members["options"], &options) != nil {
 		return args
 	}
 	for n, o := range options {
-		id, err := json.Marshal(tdesign.OptionID(questionID, n))
+		id, err := json.Marshal(optionID(cardID, n))
 		// An option that is null has no members to set.
 		if err != nil || o == nil {
 			return args

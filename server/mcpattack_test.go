@@ -24,10 +24,16 @@ type mcpOf struct {
 
 // calls makes a call; more stands behind the arguments.
 func (m mcpOf) calls(args, more string, header ...string) answer {
-	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"cut","arguments":%s,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",`+
+	return m.h.do("POST", "/mcp", m.body(args, more), append(m.header(), header...)...)
+}
+
+func (m mcpOf) body(args, more string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"cut","arguments":%s,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",`+
 		`"io.modelcontextprotocol/clientInfo":{"name":"x","version":"1"},"io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{}}}}%s}}`, args, more)
-	header = append(append(bearerOf(m.token), "Accept", "application/json, text/event-stream", "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "cut"), header...)
-	return m.h.do("POST", "/mcp", body, header...)
+}
+
+func (m mcpOf) header() []string {
+	return append(bearerOf(m.token), "Accept", "application/json, text/event-stream", "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "cut")
 }
 
 // TestMCPForeign: what names another user's call, client or request opens nothing: another's question is not answered, another's

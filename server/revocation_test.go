@@ -459,7 +459,7 @@ func TestS14RevokedUsersLink(t *testing.T) {
 	if again, _ := h.visit(path); again.status != 404 {
 		t.Errorf("the page: %d", again.status)
 	}
-	if got := h.click(path, nonce, id+":0"); got.status != 404 || !h.pending(id) {
+	if got := h.click(path, nonce, pageOption(id, 0)); got.status != 404 || !h.pending(id) {
 		t.Errorf("the click: %d %s", got.status, got.body)
 	}
 }

@@ -180,6 +180,9 @@ func card(t *testing.T, frames []frame) (id string, options []string) {
 	return id, options
 }
 
+// pageOption is the id of a card's option on a page.
+func pageOption(card string, n int) string { return approval.OptionIDs{}.ID(card, n) }
+
 // answerBody is what documented pages send: the result as JSON in a string.
 func answerBody(toolCallID, option string) string {
 	result, _ := json.Marshal(map[string]string{"optionId": option})
@@ -194,9 +197,8 @@ func answerBody(toolCallID, option string) string {
 func TestTDesignAnswers(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func(id string, options []string) string{
-		"with its id":       func(id string, o []string) string { return answerBody(id, o[0]) },
-		"without an id":     func(_ string, o []string) string { return answerBody("", o[0]) },
-		"with another's id": func(_ string, o []string) string { return answerBody("toolu_1", o[0]) },
+		"with its id":   func(id string, o []string) string { return answerBody(id, o[0]) },
+		"without an id": func(_ string, o []string) string { return answerBody("", o[0]) },
 		"the bare option": func(id string, o []string) string {
 			return fmt.Sprintf(`{"toolCallMessage":{"toolCallId":%q,"result":%q}}`, id, o[0])
 		},
@@ -219,7 +221,7 @@ func TestTDesignAnswers(t *testing.T) {
 			b := &browser{h: h}
 			asked := b.post(`{"prompt":"may I?"}`)
 			id, options := card(t, asked)
-			if options[0] != id+":0" || options[2] != id+":2" {
+			if options[0] != pageOption(id, 0) || options[2] != pageOption(id, 2) {
 				t.Fatalf("options %v of %s", options, id)
 			}
 			got := b.post(answer(id, options))
@@ -244,7 +246,7 @@ func TestTDesignAnswerFromElsewhere(t *testing.T) {
 	}
 }
 
-// TestTDesignOptionDecides: documented pages answer for the wrong card when two are open.
+// TestTDesignOptionDecides: of a page that lost the id of the card, the option says which of two it answered.
 func TestTDesignOptionDecides(t *testing.T) {
 	t.Parallel()
 	h := newEnv(t, twoCards)
@@ -254,7 +256,7 @@ func TestTDesignOptionDecides(t *testing.T) {
 	if len(open) != 2 {
 		t.Fatalf("%v", open)
 	}
-	b.post(strings.Replace(answerBody(open[0], open[1]+":2"), "{", `{"threadId":"T",`, 1))
+	b.post(strings.Replace(answerBody("", pageOption(open[1], 2)), "{", `{"threadId":"T",`, 1))
 	if left := h.questions(); len(left) != 1 || left[0] != open[0] {
 		t.Errorf("open: %v, left: %v", open, left)
 	}
@@ -283,7 +285,7 @@ func TestTDesignPromptWhileAsked(t *testing.T) {
 	id, _ := card(t, b.post(`{"prompt":"may I?"}`))
 	frames := b.post(`{"prompt":"hello?"}`)
 	again, options := card(t, frames)
-	if again != id || options[0] != id+":0" || text(frames) == "" {
+	if again != id || options[0] != pageOption(id, 0) || text(frames) == "" {
 		t.Errorf("%v", frames)
 	}
 }

@@ -298,7 +298,7 @@ func (h *threads) messages(c echo.Context) error {
 	if q.Format == "agui" {
 		return c.JSON(http.StatusOK, eachOut(markPlain(rows, broken), func(m store.Message) json.RawMessage { return m.Data }))
 	}
-	history, err := pageHistory(rows)
+	history, err := pageHistory(rows, h.approvals.OptionIDs().ID)
 	return reply(c, http.StatusOK, markBroken(history, rows, broken), err)
 }
 

@@ -124,7 +124,7 @@ func TestHistory(t *testing.T) {
 		}
 		return list, got.header.Get("Link")
 	}
-	for form, option := range map[string]string{"": id + ":0", "?format=agui": "yes"} {
+	for form, option := range map[string]string{"": pageOption(id, 0), "?format=agui": "yes"} {
 		list, _ := read(form)
 		var roles []string
 		for _, m := range list {

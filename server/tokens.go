@@ -80,7 +80,7 @@ func credentialID(c store.Credential) string { return c.ID }
 // tokenQuery selects what is listed. Tenant and Installation are for operators.
 type tokenQuery struct {
 	User         string `query:"user" validate:"max=128"`
-	Kind         string `query:"kind" validate:"omitempty,oneof=user approver channel acp_proxy acp_bootstrap operator session api_key oidc"`
+	Kind         string `query:"kind" validate:"omitempty,oneof=user approver mcp channel acp_proxy acp_bootstrap operator session api_key oidc"`
 	All          bool   `query:"all"`                                                  // those that are revoked or have expired too
 	Tenant       string `query:"tenant" validate:"max=128,excluded_with=Installation"` // another one, for operators
 	Installation bool   `query:"installation"`                                         // those of no tenant, for operators
@@ -114,7 +114,7 @@ func (h *tokens) list(c echo.Context) error {
 // issueBody asks for a token of the Caller's tenant. A channel's token names its channel and no user: the channel
 // names in each message the user for whom it speaks.
 type issueBody struct {
-	Type       string   `json:"type" validate:"required,oneof=user approver channel"`
+	Type       string   `json:"type" validate:"required,oneof=user approver mcp channel"`
 	User       string   `json:"user" validate:"max=128"`
 	Channel    string   `json:"channel" validate:"max=128"`
 	Roles      []string `json:"roles" validate:"max=32,dive,max=128"`
@@ -173,13 +173,18 @@ func (b issueBody) claims(caller auth.Caller) (auth.Claims, error) {
 	case auth.TypeChannel:
 		// It speaks for every user of the tenant, which is more than any role.
 		claims.ChannelID, implied = b.Channel, []string{auth.RoleAdmin, auth.RoleUser}
+	case auth.TypeMCP:
+		claims.UserClaims, implied = auth.UserClaims{User: b.User}, append(implied[:len(implied):len(implied)], auth.RoleUser)
+		if len(b.Roles) > 0 {
+			return claims, problem.Refuse(problem.InvalidBody, "At /roles: a token of an MCP client has none.")
+		}
 	case auth.TypeApprover:
 		claims.UserClaims, implied = auth.UserClaims{User: b.User, Roles: b.Roles}, append(implied[:len(implied):len(implied)], auth.RoleApprover)
-	// PersonRoles adds the role user where the others imply it, as the token itself will. Roles with operator among
+	// PersonRoles adds the role user where the others imply it, as the token itself will. Roles with operator or mcp among
 	// them are judged by Narrower as they are.
 	default:
 		claims.UserClaims = auth.UserClaims{User: b.User, Roles: b.Roles}
-		if !slices.Contains(b.Roles, auth.RoleOperator) {
+		if !slices.Contains(b.Roles, auth.RoleOperator) && !slices.Contains(b.Roles, auth.RoleMCP) {
 			implied = auth.PersonRoles(b.Roles)
 		}
 	}
@@ -191,7 +196,7 @@ func (b issueBody) claims(caller auth.Caller) (auth.Claims, error) {
 		}
 	}
 	if claims.Type == auth.TypeChannel && (b.User != "" || len(b.Roles) > 0) || claims.Type != auth.TypeChannel && b.Channel != "" {
-		return claims, problem.Refuse(problem.InvalidBody, "A token of a channel has a channel; any other has a user, and may have roles.")
+		return claims, problem.Refuse(problem.InvalidBody, "A token of a channel has a channel; any other has a user, and may have roles, but of type mcp.")
 	}
 	return claims, notMade(auth.Narrower(caller, implied))
 }
@@ -255,6 +260,7 @@ type serviceAccountJSON struct {
 	Name       string     `json:"name"`
 	User       string     `json:"user"` // whose threads are its own
 	Roles      []string   `json:"roles"`
+	Scope      string     `json:"scope,omitempty"` // mcp: it calls tools at /mcp and does nothing else
 	Agent      string     `json:"agent,omitempty"` // that the key calls models and tools as, and does nothing else
 	Owner      string     `json:"owner,omitempty"` // the user who decides its questions
 	CreatedBy  string     `json:"created_by,omitempty"`
@@ -266,8 +272,13 @@ type serviceAccountJSON struct {
 
 // serviceAccountOut is the JSON of the Credential that a service account is.
 func serviceAccountOut(c store.Credential) serviceAccountJSON {
+	scope := ""
+	if slices.Equal(c.Roles, []string{auth.RoleMCP}) {
+		scope = scopeMCP
+	}
 	return serviceAccountJSON{
-		ID: c.ID, Name: c.Name, User: c.User, Roles: append([]string{}, c.Roles...), Agent: c.AgentID, Owner: c.Owner, CreatedBy: c.CreatedBy, CreatedAt: answer.TimeOrNil(c.CreatedAt), ExpiresAt: answer.TimeOrNil(c.ExpiresAt),
+		Scope: scope,
+		ID:    c.ID, Name: c.Name, User: c.User, Roles: append([]string{}, c.Roles...), Agent: c.AgentID, Owner: c.Owner, CreatedBy: c.CreatedBy, CreatedAt: answer.TimeOrNil(c.CreatedAt), ExpiresAt: answer.TimeOrNil(c.ExpiresAt),
 		LastUsedAt: answer.TimeOrNil(c.LastUsedAt), RevokedAt: answer.TimeOrNil(c.RevokedAt),
 	}
 }
@@ -297,12 +308,16 @@ func (h *serviceAccounts) list(c echo.Context) error {
 	}{eachOut(rows, serviceAccountOut), nextOf(rows, filter.Size(), credentialID)}, err)
 }
 
-// serviceAccountBody names the program, and its roles or the agent it is bound to. Without ttl_seconds the key lives until it
+// scopeMCP is the scope of an account that calls tools at /mcp, and decides, answers and mints nothing.
+const scopeMCP = "mcp"
+
+// serviceAccountBody names the program, and its roles, the agent it is bound to, or its scope. Without ttl_seconds the key lives until it
 // is revoked. The account's roles are at most the creator's.
 type serviceAccountBody struct {
 	Name       string   `json:"name" validate:"required,max=100"`
-	Roles      []string `json:"roles" validate:"required_without=Agent,excluded_with=Agent,max=32,dive,max=128"`
+	Roles      []string `json:"roles" validate:"required_without_all=Agent Scope,excluded_with=Agent,excluded_with=Scope,max=32,dive,max=128"`
 	Agent      string   `json:"agent" validate:"max=128"`
+	Scope      string   `json:"scope" validate:"omitempty,oneof=mcp,excluded_with=Agent"`
 	Owner      string   `json:"owner" validate:"max=128"`
 	TTLSeconds int64    `json:"ttl_seconds" validate:"gte=0,lte=315360000"` // 0: until it is revoked
 }
@@ -324,15 +339,15 @@ func (h *serviceAccounts) create(c echo.Context) error {
 	if !ids.ValidName(body.Name) {
 		return problem.Refuse(problem.InvalidBody, "At /name: must be letters, digits and . _ : - only.")
 	}
-	if body.Agent == "" && (len(body.Roles) == 0 || body.Owner != "") {
-		return problem.Refuse(problem.InvalidBody, "An account has either roles, or an agent and optionally an owner.")
+	if body.Agent == "" && body.Scope == "" && (len(body.Roles) == 0 || body.Owner != "") {
+		return problem.Refuse(problem.InvalidBody, "An account has either roles, or an agent or the scope mcp and optionally an owner.")
 	}
 	for at, name := range map[string]string{"agent": body.Agent, "owner": body.Owner} {
 		if name != "" && !ids.Valid(name) {
 			return problem.Refuse(problem.InvalidBody, "At /"+at+": "+ids.Form)
 		}
 	}
-	account := auth.ServiceAccount{Name: body.Name, Roles: body.Roles, Agent: body.Agent, Owner: body.Owner}
+	account := auth.ServiceAccount{Name: body.Name, Roles: body.Roles, Agent: body.Agent, Owner: body.Owner, MCP: body.Scope == scopeMCP}
 	if body.TTLSeconds > 0 {
 		account.Until = time.Now().Add(time.Duration(body.TTLSeconds) * time.Second).Truncate(time.Millisecond)
 	}

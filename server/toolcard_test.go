@@ -33,7 +33,7 @@ func TestToolAskedAfterItWasShown(t *testing.T) {
 			return fmt.Sprintf(`{"threadId":"T","runId":"R2","protocolVersion":"1.0","messages":[{"id":"a","role":"tool","toolCallId":"%s.ask","content":"{\"approved\":true}"}],"state":{},"tools":[],"context":[],"forwardedProps":{}}`, question)
 		}, ran},
 		"a TDesign page": {`{"threadId":"T","prompt":"go"}`, func(question string) string {
-			return fmt.Sprintf(`{"threadId":"T","toolCallMessage":{"toolCallId":"%[1]s.ask","toolCallName":"request_permission","result":"{\"optionId\":\"%[1]s.ask:0\"}"}}`, question)
+			return strings.Replace(answerBody(question+".ask", pageOption(question+".ask", 0)), "{", `{"threadId":"T",`, 1)
 		}, ran},
 	} {
 		t.Run(name, func(t *testing.T) {

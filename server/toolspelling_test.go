@@ -122,7 +122,7 @@ var approvals = []spelling{
 	{"resume, ACP outcome", resumeWith(`{"outcome":{"outcome":"selected","optionId":"allow_once"}}`), false},
 	{"toolCallMessage with optionId", cardAnswer(`{"optionId":"allow_once"}`), false},
 	{"toolCallMessage with its option of ours", func(h *env, id string) answer {
-		return cardAnswer(`{"optionId":"`+id+`:0"}`)(h, id)
+		return cardAnswer(`{"optionId":"`+pageOption(id, 0)+`"}`)(h, id)
 	}, false},
 	{"toolCallMessage with choice", cardAnswer(`{"choice":"allow_once"}`), false},
 	{"toolCallMessage, bare option", cardAnswer(`allow_once`), false},

@@ -36,6 +36,8 @@ func fitted(r *http.Request, err error) error {
 		detail = "This is a bootstrap token. A proxy sends it to POST /api/admin/acp-proxy/register as x-acp-proxy-bootstrap; it opens nothing else."
 	case string(auth.TypeChannel):
 		detail = "This is a channel's token. It is the api_key of a hello at /ws/ingress and opens nothing else."
+	case string(auth.TypeMCP):
+		detail = "This is an MCP client's token. It calls tools at POST /mcp and opens nothing else. Decide, chat and make tokens with a credential of your own."
 	case string(auth.TypeApprover):
 		detail = "This is an approver's token. It opens the inbox and the permission sockets, not this route."
 	default:

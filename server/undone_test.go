@@ -51,7 +51,7 @@ func TestUndoneDecisionIsNoOutcome(t *testing.T) {
 		"link": func(h *env, id string) string {
 			path := h.link()
 			_, nonce := h.visit(path)
-			return h.click(path, nonce, id+":2").body
+			return h.click(path, nonce, pageOption(id, 2)).body
 		},
 		"permission socket": func(h *env, id string) string {
 			page := h.permissions("/ws/permissions/T")

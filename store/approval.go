@@ -44,6 +44,11 @@ type Approval struct {
 	DecidedVia     string // surface: chat, rest, expiry, cancel
 	Decision       []byte // JSON: what was decided, as the agent will get it
 	EditedArgs     []byte // JSON: Args as the decider changed them
+	// Proposed are arguments that ProposedBy wants instead, as shown, and ProposedSHA256 the hash of what would run. A second
+	// person has to approve them.
+	Proposed       []byte
+	ProposedSHA256 string // hex
+	ProposedBy     string
 	GrantID        string // the Grant that was made with the decision, or that made it
 	Reason         string
 	// Path is a JSON array of agent ids, from the thread's own agent to the one that asks, where that was called by
@@ -105,12 +110,23 @@ type ApprovalTx interface {
 	MoveApproval(ctx context.Context, m ApprovalMove) (bool, error)
 	// DelegateApproval is false when the Approval is not PENDING any more.
 	DelegateApproval(ctx context.Context, d ApprovalDelegation) (bool, error)
+	// ProposeEdit keeps changed arguments for a second person, who is shown the Approval anew. It is false when the Approval is
+	// not PENDING any more.
+	ProposeEdit(ctx context.Context, p ApprovalProposal) (bool, error)
 	// SequenceApprovals gives positions to changes that are committed and have none, limit of
 	// each kind at most, and returns how many. A change is written without a position, because
 	// transactions commit in another order than they write: a reader that has passed a position
 	// would never see a lower one that is committed later. Those who sequence wait for each
 	// other, and see only what is committed.
 	SequenceApprovals(ctx context.Context, limit int) (int64, error)
+}
+
+// ApprovalProposal are changed arguments that a second person has to approve.
+type ApprovalProposal struct {
+	ID     string
+	Args   []byte // JSON as shown
+	SHA256 string // hex, of what would run
+	By     string
 }
 
 // ApprovalDelegation hands an Approval to another user; an empty To takes it back.

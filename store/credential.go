@@ -18,6 +18,7 @@ const (
 	CredentialSession  CredentialKind = "session" // a browser session
 	CredentialAPIKey   CredentialKind = "api_key" // of a service account
 	CredentialOIDC     CredentialKind = "oidc"    // a bearer token of another issuer
+	CredentialMCP      CredentialKind = "mcp"     // for an MCP client of a user's
 	// CredentialBootstrap is a reusable bootstrap token. A token that works once has no credential; only its use is recorded.
 	CredentialBootstrap CredentialKind = "acp_bootstrap"
 )

@@ -19,6 +19,7 @@ const (
 	RoleAuditor  = "auditor"  // reads the tenant's audit, traces and approvals; changes nothing
 	RoleAdmin    = "admin"    // manages the tenant's tokens, service accounts, grants and tools
 	RoleAgent    = "agent"    // registers agents of the tenant, and changes those that it registered
+	RoleMCP      = "mcp"      // calls tools over /mcp, and does nothing else; only a credential for MCP clients has it
 	RoleOperator = "operator" // manages the installation: proxies, controls, metrics; no tenant's token carries it
 )
 

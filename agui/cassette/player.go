@@ -107,7 +107,7 @@ func (p *Player) dialect(b body, n int) agui.Dialect {
 	case len(b.Prompt) == 0 && len(b.ToolCallMessage) == 0:
 		return agui.NewV0()
 	}
-	d := tdesign.New(nil, nil)
+	d := tdesign.New(nil, nil, nil)
 	var scratch []byte
 	for _, run := range p.tape.Runs[:n] {
 		for _, e := range run {

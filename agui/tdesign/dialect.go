@@ -30,9 +30,9 @@ type dialect struct {
 
 // New is the dialect of a TDesign Chat page. stateBefore is the thread's state
 // before the run the stream begins with, names those of tool calls of earlier runs
-// whose results may come now, by id; nil when there are none.
-func New(stateBefore json.RawMessage, names map[string]string) agui.Dialect {
-	d := &dialect{calls: calls{names: make(map[string]string)}}
+// whose results may come now, by id; nil when there are none. optionID names the options of Questions; nil leaves them.
+func New(stateBefore json.RawMessage, names map[string]string, optionID OptionID) agui.Dialect {
+	d := &dialect{calls: calls{optionID: optionID, names: make(map[string]string)}}
 	maps.Copy(d.calls.names, names)
 	d.state.begin(stateBefore)
 	d.reset()

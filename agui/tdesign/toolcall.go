@@ -5,7 +5,6 @@ package tdesign
 
 import (
 	"encoding/json"
-	"strconv"
 	"strings"
 
 	"aqueduct/agui"
@@ -17,8 +16,9 @@ const PermissionTool = "request_permission"
 // calls are the tool calls started since the last RUN_STARTED; TDesign knows no others.
 // A result may come for a call of an earlier run, so names outlives the reset of a run.
 type calls struct {
-	byID  map[string]*call
-	names map[string]string // of all calls by id, those of earlier runs too
+	optionID OptionID // nil leaves the ids of options as they are
+	byID     map[string]*call
+	names    map[string]string // of all calls by id, those of earlier runs too
 }
 
 // call is one of them. A repeat of its arguments would be put behind the first.
@@ -110,8 +110,8 @@ func (cs *calls) end(out *frames, e *agui.ToolCallEnd, event []byte) {
 	c.complete = c.sent.closed || c.whole && len(c.args) > 0
 	if len(c.args) > 0 {
 		args := string(c.args)
-		if c.name == PermissionTool {
-			args = withOptionIDs(e.ToolCallID, args)
+		if c.name == PermissionTool && cs.optionID != nil {
+			args = cs.optionID.named(e.ToolCallID, args)
 		}
 		out.send(&agui.ToolCallArgs{ToolCallID: e.ToolCallID, Delta: args})
 		c.args, c.shown = nil, []byte(args)
@@ -156,30 +156,14 @@ func (cs *calls) result(out *frames, e *agui.ToolCallResult) {
 	out.send(&shown)
 }
 
-// OptionID is the id an option of a Question has on a TDesign page. Pages answer
-// for the wrong card when two of one name are open, so an option carries
-// the Question's id and the option's place among those kept in the log.
-func OptionID(questionID string, n int) string {
-	return questionID + ":" + strconv.Itoa(n)
-}
+// OptionID makes the id that the nth option of a card has on a page. Pages answer for the wrong card when two of one name are
+// open, or lose the card's id, so an option's id has to name its card. n is the option's place among those kept in the log.
+type OptionID func(cardID string, n int) string
 
-// ParseOptionID takes an [OptionID] apart.
-func ParseOptionID(id string) (questionID string, n int, ok bool) {
-	at := strings.LastIndexByte(id, ':')
-	if at <= 0 {
-		return "", 0, false
-	}
-	n, err := strconv.Atoi(id[at+1:])
-	if err != nil || n < 0 || strconv.Itoa(n) != id[at+1:] {
-		return "", 0, false
-	}
-	return id[:at], n, true
-}
-
-// withOptionIDs renames options[].id and options[].optionId and leaves every
+// named renames options[].id and options[].optionId and leaves every
 // other byte alone. Arguments of another shape stay as they are.
 // Agents may have any other members beside options, and a page may use them.
-func withOptionIDs(questionID, args string) string {
+func (id OptionID) named(cardID, args string) string {
 	raw := []byte(args)
 	if !json.Valid(raw) {
 		return args
@@ -188,7 +172,7 @@ func withOptionIDs(questionID, args string) string {
 	err := agui.EachMember(raw, func(key, val []byte) error {
 		out = appendName(out, key)
 		if string(key) == "options" {
-			val = renamed(questionID, val)
+			val = id.renamed(cardID, val)
 		}
 		out = append(out, val...)
 		return nil
@@ -200,14 +184,14 @@ func withOptionIDs(questionID, args string) string {
 }
 
 // renamed gives the options of a Question their ids, by their place; what is no list stays.
-func renamed(questionID string, options []byte) []byte {
+func (id OptionID) renamed(cardID string, options []byte) []byte {
 	out := []byte{'['}
 	n := 0
 	err := agui.EachElement(options, func(option []byte) error {
 		if n > 0 {
 			out = append(out, ',')
 		}
-		out = appendRenamed(out, OptionID(questionID, n), option)
+		out = appendRenamed(out, id(cardID, n), option)
 		n++
 		return nil
 	})

@@ -20,6 +20,9 @@ import "encoding/json"
 type Answer struct {
 	// QuestionID is our id; "" only from TDesign pages, which may lose it.
 	QuestionID string
+	// CardID is the tool call that the client answered, where it answered one. It has to be the Question's card: an Agent may
+	// show a call of its own under an id that its Question has (Question.CardID).
+	CardID string
 	// Cancelled: the person declines to answer (AG-UI resume status "cancelled").
 	Cancelled bool
 	// Payload is the answer itself: an object such as {"optionId":…} or {"approved":…}, a bare

@@ -1,6 +1,7 @@
 package approval_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -14,6 +15,13 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func readAnswer(ctx context.Context, q approval.Question, a approval.Answer) (approval.Decision, error) {
+	return approval.OptionIDs{}.Read(ctx, q, a)
+}
+
+// pageOption is the id of an option on a page.
+func pageOption(n int) string { return approval.OptionIDs{}.ID(questionID, n) }
 
 const questionID = "0190c0de-0000-7000-8000-000000000001"
 
@@ -54,21 +62,21 @@ func TestPermissionSpellings(t *testing.T) {
 		`{"outcome":{"outcome":"selected","optionId":"d"}}`:      "d",
 		`{"outcome":{"outcome":"cancelled"}}`:                    "",
 		`{"outcome":{"outcome":"cancelled","optionId":"a"}}`:     "",
-		`{"optionId":"a","choice":"` + questionID + `:0"}`:       "a", // the same, said twice
-		`"a"`:                                 "a",
-		`{"optionId":"` + questionID + `:2"}`: "c",
-		`{"choice":"` + questionID + `:0"}`:   "a",
-		`"` + questionID + `:1"`:              "b",
-		`{"outcome":{"outcome":"selected","optionId":"` + questionID + `:3"}}`: "d",
+		`{"optionId":"a","choice":"` + pageOption(0) + `"}`:      "a", // the same, said twice
+		`"a"`:                                  "a",
+		`{"optionId":"` + pageOption(2) + `"}`: "c",
+		`{"choice":"` + pageOption(0) + `"}`:   "a",
+		`"` + pageOption(1) + `"`:              "b",
+		`{"outcome":{"outcome":"selected","optionId":"` + pageOption(3) + `"}}`: "d",
 	} {
 		for _, payload := range []string{said, text(said), text("\n " + said + " ")} {
-			d, err := approval.Read(t.Context(), permission(), approval.Answer{QuestionID: questionID, Payload: []byte(payload)})
+			d, err := readAnswer(t.Context(), permission(), approval.Answer{QuestionID: questionID, Payload: []byte(payload)})
 			if err != nil || d.Option.ID != want {
 				t.Errorf("%s chooses %q, %v; want %q", payload, d.Option.ID, err, want)
 			}
 		}
 	}
-	d, err := approval.Read(t.Context(), permission(), approval.Answer{Payload: []byte(text("b"))}) // a tool message of one bare word
+	d, err := readAnswer(t.Context(), permission(), approval.Answer{Payload: []byte(text("b"))}) // a tool message of one bare word
 	if err != nil || d.Option.ID != "b" {
 		t.Errorf("a bare word chooses %q, %v", d.Option.ID, err)
 	}
@@ -87,7 +95,7 @@ func TestOptionsByKind(t *testing.T) {
 		"c": {store.ApprovalRejected, false, "reject_once", "rejected"},
 		"d": {store.ApprovalRejected, false, "reject_always", "rejected"},
 	} {
-		d, err := approval.Read(t.Context(), permission(), approval.Answer{Payload: []byte(text(id)), Reason: "because"})
+		d, err := readAnswer(t.Context(), permission(), approval.Answer{Payload: []byte(text(id)), Reason: "because"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +123,7 @@ func TestOptionsByKind(t *testing.T) {
 		`broken`:                                                               {`true`: "unknown_option", `false`: "cancelled"},
 	} {
 		for approved, want := range cases {
-			d, err := approval.Read(t.Context(), asked(options), approval.Answer{Payload: []byte(`{"approved":` + approved + `}`)})
+			d, err := readAnswer(t.Context(), asked(options), approval.Answer{Payload: []byte(`{"approved":` + approved + `}`)})
 			if got := d.Option.ID + codeOf(err) + cancelledOf(d); got != want {
 				t.Errorf("approved %s of %s is %q, want %q", approved, options, got, want)
 			}
@@ -161,41 +169,55 @@ func TestUnclear(t *testing.T) {
 		`"A"`:                                                              "unknown_option",
 		`"a "`:                                                             "unknown_option",
 		text(`{"optionId":"a"`):                                            "unknown_option", // a string that only looks like JSON
-		`"` + questionID + `:4"`:                                           "unknown_option",
+		`"` + pageOption(4) + `"`:                                          "unknown_option",
 		`"` + questionID + `:-1"`:                                          "unknown_option",
 		`"` + questionID + `:"`:                                            "unknown_option",
 		`"` + questionID + `:x"`:                                           "unknown_option",
 		`"other-question:0"`:                                               "unknown_option",
 		`":0"`:                                                             "unknown_option",
 	} {
-		d, err := approval.Read(t.Context(), permission(), approval.Answer{QuestionID: questionID, Payload: []byte(payload)})
+		d, err := readAnswer(t.Context(), permission(), approval.Answer{QuestionID: questionID, Payload: []byte(payload)})
 		if got := codeOf(err); got != want || d.Status != "" {
 			t.Errorf("%s: %q, %s; want %q", payload, got, d.Status, want)
 		}
 	}
 }
 
-// An option of the form <id>:<n> says which Question it is of; no other form does.
-func TestOptionNames(t *testing.T) {
-	for payload, want := range map[string]bool{
-		`{"optionId":"` + questionID + `:0"}`:     true,
-		text(`{"choice":"` + questionID + `:1"`):  false, // broken, and then it is one long word
-		text(`{"choice":"` + questionID + `:1"}`): true,
-		`"` + questionID + `:2"`:                  true,
-		`"` + questionID + `"`:                    false,
-		`{"optionId":"a"}`:                        false,
-		`{"approved":true}`:                       false,
-		`7`:                                       false,
+// TestOptionIDs: an answer without a card is for the card of its option, where the server made the option's id.
+func TestOptionIDs(t *testing.T) {
+	ids := approval.OptionIDs{}
+	good := ids.ID(questionID+".ask", 1)
+	for payload, want := range map[string]string{
+		`{"optionId":"` + good + `"}`:            questionID,
+		text(`{"choice":"` + good + `"`):         "", // broken, and then it is one long word
+		text(`{"choice":"` + good + `"}`):        questionID,
+		`"` + good + `"`:                         questionID,
+		`"` + questionID + `:1"`:                 "",
+		`"` + questionID + `.ask:1"`:             "",
+		`"` + good[:len(good)-1] + `"`:           "",
+		`"` + good + `x"`:                        "",
+		`"x` + good + `"`:                        "",
+		`"` + questionID + `"`:                   "",
+		`"` + ids.ID("", 0) + `"`:                "",
+		`{"result":{"optionId":"` + good + `"}}`: "",
+		`["` + good + `"]`:                       "",
+		`{"optionId":"a"}`:                       "",
+		`{"approved":true}`:                      "",
+		`7`:                                      "",
 	} {
-		if got := approval.OptionNames(approval.Answer{Payload: []byte(payload)}, questionID); got != want {
-			t.Errorf("%s: %t", payload, got)
+		if got := ids.Complete(approval.Answer{Payload: []byte(payload)}); got.QuestionID != want || want != "" && got.CardID != questionID+".ask" {
+			t.Errorf("%s: %+v", payload, got)
+		}
+		named := approval.Answer{QuestionID: "other", CardID: "other", Payload: []byte(payload)}
+		if got := ids.Complete(named); got.QuestionID != "other" || got.CardID != "other" {
+			t.Errorf("%s: %+v", payload, got)
 		}
 	}
 }
 
 func TestCancelledAnswer(t *testing.T) {
 	for name, q := range map[string]approval.Question{"permission": permission(), "input": input(""), "client tool": clientTool()} {
-		d, err := approval.Read(t.Context(), q, approval.Answer{Cancelled: true, Payload: []byte(`{"optionId":"a"}`)})
+		d, err := readAnswer(t.Context(), q, approval.Answer{Cancelled: true, Payload: []byte(`{"optionId":"a"}`)})
 		if err != nil || d.Status != store.ApprovalCancelled || d.ResumeStatus() != "cancelled" || d.Payload != nil || string(d.Result) != `{"status":"cancelled"}` {
 			t.Errorf("%s: %+v %v", name, d, err)
 		}
@@ -233,7 +255,7 @@ func TestInput(t *testing.T) {
 		{`broken`, `1`, "", "schema_invalid"},
 		{`{"$ref":"http://127.0.0.1:1/fetched"}`, `1`, "", "schema_reference"}, // and nothing is fetched
 	} {
-		d, err := approval.Read(t.Context(), input(c.schema), approval.Answer{Payload: []byte(c.payload)})
+		d, err := readAnswer(t.Context(), input(c.schema), approval.Answer{Payload: []byte(c.payload)})
 		if codeOf(err) != c.code || string(d.Payload) != c.value || string(d.Result) != c.value {
 			t.Errorf("%s to %s: %s, %v", c.payload, c.schema, d.Payload, err)
 		}
@@ -255,12 +277,12 @@ func TestToolResult(t *testing.T) {
 		{``, "no camera", `{"error":"no camera"}`, `{"error":"no camera"}`, "client_tool_failed"},
 		{`"half"`, "no camera", `{"error":"no camera"}`, `{"error":"no camera"}`, "client_tool_failed"},
 	} {
-		d, err := approval.Read(t.Context(), clientTool(), approval.Answer{Payload: []byte(c.payload), Error: c.failed, MessageID: "m"})
+		d, err := readAnswer(t.Context(), clientTool(), approval.Answer{Payload: []byte(c.payload), Error: c.failed, MessageID: "m"})
 		if err != nil || string(d.Payload) != c.heard || string(d.Result) != c.result || d.ErrorCode != c.code || !d.InTranscript {
 			t.Errorf("%s: heard %s, result %s, %v", c.payload, d.Payload, d.Result, err)
 		}
 	}
-	if _, err := approval.Read(t.Context(), clientTool(), approval.Answer{}); codeOf(err) != "invalid_answer" {
+	if _, err := readAnswer(t.Context(), clientTool(), approval.Answer{}); codeOf(err) != "invalid_answer" {
 		t.Error("a tool result without content is taken")
 	}
 }
@@ -328,12 +350,12 @@ func TestPlainRefusals(t *testing.T) {
 		`{"approved":false,"optionId":"deny"}`: "cancelled", `"maybe"`: "unknown_option", `{"approved":true,"optionId":"deny"}`: "unknown_option",
 		`{"approved":false,"optionId":"x"}`: "invalid_answer",
 	} {
-		d, err := approval.Read(t.Context(), asked(`[{"id":"x","kind":"allow_once"}]`), approval.Answer{Payload: []byte(payload)})
+		d, err := readAnswer(t.Context(), asked(`[{"id":"x","kind":"allow_once"}]`), approval.Answer{Payload: []byte(payload)})
 		if got := codeOf(err) + cancelledOf(d); got != want {
 			t.Errorf("%s is %q, want %q", payload, got, want)
 		}
 	}
-	d, err := approval.Read(t.Context(), asked(`[{"id":"x","kind":"allow_once"},{"id":"y","kind":"reject_once"}]`), approval.Answer{Payload: []byte(`"deny"`)})
+	d, err := readAnswer(t.Context(), asked(`[{"id":"x","kind":"allow_once"},{"id":"y","kind":"reject_once"}]`), approval.Answer{Payload: []byte(`"deny"`)})
 	if codeOf(err) != "unknown_option" {
 		t.Errorf("deny beside a reject option is %+v, %v", d, err)
 	}

@@ -32,14 +32,17 @@ type Settler struct {
 	Once func(approvalID string, why error)
 }
 
+// OptionIDs returns the ids that options have on pages.
+func (s *Settler) OptionIDs() OptionIDs { return OptionIDs{s.Hash} }
+
 // Calls is what settling a Question means for the ToolCall it is about.
 type Calls interface {
 	// Settled applies what follows, in the same transaction.
 	Settled(ctx context.Context, tx store.Tx, q Question, now time.Time) error
 	// Judged is the verdict of the policy in force on the call that a Question is about.
 	Judged(ctx context.Context, r store.Reader, session store.Session, q Question) (policy.Verdict, error)
-	// Edited brings changed arguments into the form they will run in.
-	Edited(ctx context.Context, r store.Reader, session store.Session, q Question, edited json.RawMessage) (args json.RawMessage, sha string, err error)
+	// Edited brings changed arguments into the form they will run in. terms are what the policy wants of these.
+	Edited(ctx context.Context, r store.Reader, session store.Session, q Question, edited json.RawMessage) (args json.RawMessage, sha string, terms policy.Terms, err error)
 	// Revoke cancels an approved call that has not begun; false when it has.
 	Revoke(ctx context.Context, tx store.Tx, call store.ToolCall, now time.Time) (bool, error)
 	// Decided starts what Settled prepared. It is called after the commit.
@@ -52,12 +55,16 @@ type Calls interface {
 //
 // The audit comes last: it holds up every other transaction that writes one.
 func (s *Settler) Apply(ctx context.Context, tx store.Tx, session store.Session, q Question, d Decision, who store.Principal) (Settled, error) {
+	now := time.Now()
 	if q.Open() {
-		if err := s.authorize(ctx, tx, session, q, &d, who); err != nil {
+		terms, err := s.authorize(ctx, tx, session, q, &d, who)
+		if err != nil {
 			return Settled{Question: q}, err
 		}
+		if needsSecond(q, d, terms, who) {
+			return s.propose(ctx, tx, session, q, d, who, now)
+		}
 	}
-	now := time.Now()
 	settled, err := Settle(ctx, tx, q, d, now)
 	if err != nil || !settled.Won {
 		return settled, err
@@ -88,69 +95,74 @@ func (s *Settler) Apply(ctx context.Context, tx store.Tx, session store.Session,
 	return settled, writeAudit(ctx, tx, session, settled.Question, d, who, grant, now)
 }
 
-// authorize reports whether the decider may decide so. It reads by the transaction: a further connection, which all
+// authorize reports whether the decider may decide so. It returns the terms of changed arguments: the policy may want more of
+// them than of those that were asked about. It reads by the transaction: a further connection, which all
 // others may hold while they wait for this one, might never come.
-func (s *Settler) authorize(ctx context.Context, tx store.Tx, session store.Session, q Question, d *Decision, who store.Principal) (err error) {
+func (s *Settler) authorize(ctx context.Context, tx store.Tx, session store.Session, q Question, d *Decision, who store.Principal) (terms policy.Terms, err error) {
 	if who.User != "" && d.CancelledBy == "" {
 		if err := MayDecideFor(ctx, tx, q, *d, who); err != nil {
-			return err
+			return terms, err
 		}
 	}
 	if from, relayed := q.Relayed(); relayed {
-		return s.authorizeRelayed(ctx, tx, from, d)
+		return s.authorizeRelayed(ctx, tx, from, d, who)
 	}
 	if d.Status == store.ApprovalApproved && q.IsToolCall() && !q.SurvivesTurn() {
 		turn, err := tx.Turn(ctx, store.System(), q.Call.TurnID)
 		if err != nil {
-			return err
+			return terms, err
 		}
 		if turn.Status.Terminal() {
-			return fault.New(AskerLost, "The run this call belongs to has ended: nobody waits for it.")
+			return terms, fault.New(AskerLost, "The run this call belongs to has ended: nobody waits for it.")
 		}
 		there, err := s.askerThere(ctx, tx, turn)
 		if err != nil {
-			return err
+			return terms, err
 		}
 		if !there {
-			return fault.New(AskerLost, "The agent that asked is gone: nobody waits for this call.")
+			return terms, fault.New(AskerLost, "The agent that asked is gone: nobody waits for this call.")
 		}
 	}
 	if d.Edited == nil {
-		return s.judgeAgain(ctx, tx, session, q, *d)
+		return terms, s.judgeAgain(ctx, tx, session, q, *d)
 	}
 	offer, ok := OfferOf(q.Approval.ResponseSchema)
 	switch {
 	case q.Approval.MayEdit && q.IsToolCall() && s.Calls != nil:
-		d.Edited, d.SHA256, err = s.Calls.Edited(ctx, tx, session, q, d.Edited)
-		return err
+		d.Edited, d.SHA256, terms, err = s.Calls.Edited(ctx, tx, session, q, d.Edited)
 	case q.Approval.MayEdit && !q.IsToolCall() && ok && offer.Edited != "":
-		return s.editForAgent(ctx, tx, session, q, d, offer)
+		terms, err = s.editForAgent(ctx, tx, session, q, d, offer)
+	default:
+		err = fault.New(EditRefused, "The arguments of this call may not be changed.")
 	}
-	return fault.New(EditRefused, "The arguments of this call may not be changed.")
+	if err == nil && who.User != "" {
+		err = mayApprove(ctx, tx, terms, q, who)
+	}
+	return terms, err
 }
 
 // editForAgent applies changed arguments to a call that the agent runs itself, if its schema offers that. They are unmasked
 // and must fit the agent's schema. The policy judges them like a new call: a rule may block them, or forbid edits by
 // may_edit: false.
-func (s *Settler) editForAgent(ctx context.Context, r store.Reader, session store.Session, q Question, d *Decision, offer Offer) error {
+func (s *Settler) editForAgent(ctx context.Context, r store.Reader, session store.Session, q Question, d *Decision, offer Offer) (terms policy.Terms, err error) {
 	edited, err := Unmasked(ctx, r, q, d.Edited)
 	if err != nil {
-		return err
+		return terms, err
 	}
 	edited = Compact(edited)
 	whole := offer.Answer(true, edited, nil, d.Reason)
 	if err := schema.Of(q.Approval.ResponseSchema).CheckIn(ctx, whole); err != nil {
-		return schema.Fault(err, InvalidAnswer)
+		return terms, schema.Fault(err, InvalidAnswer)
 	}
 	q.Call.Args, q.Approval.Args = edited, edited
 	v, err := s.judged(ctx, r, session, q)
 	switch {
 	case err != nil:
-		return err
+		return terms, err
 	case v.Action == policy.Block:
-		return fault.New(PolicyBlocks, "The policy in force blocks this: "+v.Reason)
+		return terms, fault.New(PolicyBlocks, "The policy in force blocks this: "+v.Reason)
 	case v.ForbidsEdit():
-		return fault.New(EditRefused, "The arguments of this call may not be changed.")
+		return terms, fault.New(EditRefused, "The arguments of this call may not be changed.")
 	}
 	d.Edited, d.SHA256 = edited, s.Hash.Sum(edited)
 	// Every reader of the card sees the approved arguments.
@@ -158,7 +170,7 @@ func (s *Settler) editForAgent(ctx context.Context, r store.Reader, session stor
 	_ = json.Unmarshal(d.Result, &result) // of our own writing
 	result["editedArgs"] = edited
 	d.Result = mustJSON(result)
-	return nil
+	return v.Terms, nil
 }
 
 // askerThere reports whether the Agent of a Turn can still get the result of a ToolCall: it ended to wait, it can be

@@ -52,8 +52,8 @@ func (c *calls) Judged(context.Context, store.Reader, store.Session, approval.Qu
 	return c.verdict, nil
 }
 
-func (c *calls) Edited(_ context.Context, _ store.Reader, _ store.Session, _ approval.Question, edited json.RawMessage) (json.RawMessage, string, error) {
-	return edited, "edited-sum", nil
+func (c *calls) Edited(_ context.Context, _ store.Reader, _ store.Session, _ approval.Question, edited json.RawMessage) (json.RawMessage, string, policy.Terms, error) {
+	return edited, "edited-sum", policy.Terms{}, nil
 }
 
 func (c *calls) Revoke(context.Context, store.Tx, store.ToolCall, time.Time) (bool, error) {
@@ -137,7 +137,7 @@ func (b *bench) apply(d approval.Decision, who store.Principal) (approval.Settle
 // says is the Decision of ada's answer.
 func (b *bench) says(payload string) approval.Decision {
 	b.t.Helper()
-	d, err := approval.Read(b.t.Context(), approval.Question{Call: b.call, Approval: b.asked}, approval.Answer{Payload: []byte(payload)})
+	d, err := approval.OptionIDs{}.Read(b.t.Context(), approval.Question{Call: b.call, Approval: b.asked}, approval.Answer{Payload: []byte(payload)})
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -53,7 +53,7 @@ func (s *Service) answer(ctx context.Context, who store.Principal, id string, gi
 		if err != nil {
 			return Decision{}, err
 		}
-		d, err := Read(ctx, q, a)
+		d, err := s.OptionIDs().Read(ctx, q, a)
 		d.By, d.Via = who.User, via
 		return d, err
 	})
@@ -67,6 +67,10 @@ func (s *Service) answer(ctx context.Context, who store.Principal, id string, gi
 		return settled, fault.New(refused.Code, refused.Message)
 	case errors.Is(err, store.ErrNotFound):
 		s.AuditForeign(ctx, who, id)
+	case err == nil && settled.Proposed:
+		s.Feed.Look()
+		s.Notices.Kept(settled.Question, settled.Session)
+		return settled, ErrProposed()
 	case err == nil && !settled.Won && !settled.Repeated:
 		s.auditRefusal(ctx, who, id, AlreadyDecided)
 		return settled, fault.New(AlreadyDecided, "This question has been decided already.")

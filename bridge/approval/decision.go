@@ -65,13 +65,8 @@ const (
 	PolicyBlocks  = "policy_blocks" // the policy in force blocks what was asked under another
 )
 
-// Read turns an Answer into a Decision. Only an option the Question offered counts, and
-// only its kind decides what it does; whatever else comes is *fault.Error and changes nothing.
-// An answer is checked against its schema outside of a transaction: see schema.Outside.
-//
-// It changes nothing and may be called as often as one likes: in the transaction that applies it, and before it, to
-// find out whether a schema has to be checked first.
-func Read(ctx context.Context, q Question, a Answer) (Decision, error) {
+// read is OptionIDs.Read. place returns the place of the option that an id of a page names.
+func read(ctx context.Context, q Question, a Answer, place places) (Decision, error) {
 	d := Decision{Reason: a.Reason, InTranscript: a.MessageID != "" && !q.Call.Carded, CardAnswered: a.MessageID != "" && q.Call.Carded}
 	switch {
 	case a.Cancelled:
@@ -82,7 +77,7 @@ func Read(ctx context.Context, q Question, a Answer) (Decision, error) {
 	case q.Approval.Kind == store.ApprovalInput:
 		return readInput(ctx, d, q, a)
 	default:
-		return readPermission(d, q, a)
+		return readPermission(d, q, a, place)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"aqueduct/agui"
@@ -19,7 +18,7 @@ import (
 
 // The order decides between contradictory answers: a cancel wins over a refusal, a refusal over an option. None of
 // them can turn a no into a yes.
-func readPermission(d Decision, q Question, a Answer) (Decision, error) {
+func readPermission(d Decision, q Question, a Answer, place places) (Decision, error) {
 	payload := Unwrapped(a.Payload)
 	if offer, ok := OfferOf(q.Approval.ResponseSchema); ok {
 		payload = offer.canonical(payload)
@@ -29,11 +28,11 @@ func readPermission(d Decision, q Question, a Answer) (Decision, error) {
 		return d, err
 	}
 	d.Reason = cmp.Or(d.Reason, said.reason)
-	if said.cancelled || said.refuses(q) {
+	if said.cancelled || said.refuses(q, place) {
 		d.decline(store.ApprovalCancelled, agui.ResumeCancelled)
 		return d, nil
 	}
-	o, err := said.choose(q)
+	o, err := said.choose(q, place)
 	if err != nil {
 		return d, err
 	}
@@ -113,13 +112,13 @@ func parsePermission(payload json.RawMessage) (saidPermission, error) {
 
 // refuses reports whether a plain refusal was meant for a Question that offers no way to reject: that is its
 // cancelling, because it must be possible to say no to anything.
-func (s saidPermission) refuses(q Question) bool {
+func (s saidPermission) refuses(q Question, place places) bool {
 	options := q.Options()
 	if _, offered := first(options, RejectOnce, RejectAlways); offered || s.approved != nil && *s.approved {
 		return false
 	}
 	for _, id := range s.options {
-		if _, named := find(q.Call.ID, options, id); named || !plainRefusal(id) {
+		if _, named := find(options, id, place); named || !plainRefusal(id) {
 			return false
 		}
 	}
@@ -136,7 +135,7 @@ func plainRefusal(word string) bool {
 }
 
 // choose finds the one offered option that was meant.
-func (s saidPermission) choose(q Question) (Option, error) {
+func (s saidPermission) choose(q Question, place places) (Option, error) {
 	options := q.Options()
 	if len(s.options) == 0 {
 		kinds := []string{RejectOnce, RejectAlways}
@@ -150,7 +149,7 @@ func (s saidPermission) choose(q Question) (Option, error) {
 	}
 	var o Option
 	for i, id := range s.options {
-		named, ok := find(q.Call.ID, options, id)
+		named, ok := find(options, id, place)
 		if !ok {
 			return Option{}, fault.New(UnknownOption, fmt.Sprintf("%q is not an option of this question", id))
 		}
@@ -165,38 +164,22 @@ func (s saidPermission) choose(q Question) (Option, error) {
 	return o, nil
 }
 
-// find takes an option's own id or the form <questionId>:<n> that TDesign pages get,
-// which cannot be mistaken for another Question's.
+// places returns the place of the option that an id of a page names; false if it names none of this Question.
+type places func(id string) (n int, ok bool)
+
+// find takes an option's own id, or the id that it has on a page (OptionIDs).
 // TDesign pages may answer an older card of the same chat, and agents number their options alike; the longer form is
 // refused by any other Question.
-func find(questionID string, options []Option, id string) (Option, bool) {
+func find(options []Option, id string, place places) (Option, bool) {
 	for _, o := range options {
 		if o.ID == id {
 			return o, true
 		}
 	}
-	if rest, ok := strings.CutPrefix(id, questionID); ok && namesOption(rest) {
-		_, rest, _ = strings.Cut(rest, ":")
-		if n, err := strconv.Atoi(rest); err == nil && n >= 0 && n < len(options) {
-			return options[n], true
-		}
+	if n, ok := place(id); ok && n >= 0 && n < len(options) {
+		return options[n], true
 	}
 	return Option{}, false
-}
-
-// OptionNames reports whether the answer's option has the form <questionId>:<n>.
-func OptionNames(a Answer, questionID string) bool {
-	said, err := parsePermission(a.Payload)
-	if err != nil || len(said.options) == 0 {
-		return false
-	}
-	rest, ok := strings.CutPrefix(said.options[0], questionID)
-	return ok && namesOption(rest)
-}
-
-// namesOption reports whether what stands behind a Question's id makes it the name of an option, by the card's id or its own.
-func namesOption(rest string) bool {
-	return strings.HasPrefix(strings.TrimPrefix(rest, cardSuffix), ":")
 }
 
 // first is the first offered option of the first of the kinds that has one: the order of kinds is a preference.

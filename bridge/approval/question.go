@@ -206,5 +206,5 @@ func (q Question) CardID() string {
 	return q.Call.ID
 }
 
-// QuestionOf is the id of the Question that a tool call of the chat is the card of.
+// QuestionOf is the id of the Question that a tool call of the chat may be the card of (Question.CardID).
 func QuestionOf(toolCallID string) string { return strings.TrimSuffix(toolCallID, cardSuffix) }

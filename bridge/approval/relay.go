@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"aqueduct/policy"
 	"aqueduct/store"
 )
 
@@ -98,16 +99,20 @@ func SameDecision(settled Question) Decision {
 
 // authorizeRelayed is authorize for a relayed Question: what was asked is the child's, so the child's is judged, and changed
 // arguments must fit the child's tool.
-func (s *Settler) authorizeRelayed(ctx context.Context, tx store.Tx, from Relayed, d *Decision) error {
+func (s *Settler) authorizeRelayed(ctx context.Context, tx store.Tx, from Relayed, d *Decision, who store.Principal) (terms policy.Terms, err error) {
 	session, err := tx.Session(ctx, store.System(), from.SessionID)
 	if err != nil {
-		return err
+		return terms, err
 	}
 	q, err := Load(ctx, tx, store.System(), from.QuestionID)
 	if err != nil {
-		return err
+		return terms, err
 	}
-	return s.authorize(ctx, tx, session, q, d, store.Principal{})
+	terms, err = s.authorize(ctx, tx, session, q, d, store.Principal{})
+	if err == nil && d.Edited != nil && who.User != "" {
+		err = mayApprove(ctx, tx, terms, q, who)
+	}
+	return terms, err
 }
 
 // endRelayed ends an approved relayed Question: no Agent of the root's gets its answer, so no delivery would end it.

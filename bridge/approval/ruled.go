@@ -12,7 +12,7 @@ import (
 // answer until then. payload is that of the chosen option, nil where none was: that is its cancelling.
 func Ruled(ctx context.Context, q Question, payload json.RawMessage, grantID, reason string) (Question, store.Record, error) {
 	now := q.Call.CreatedAt
-	d, err := Read(ctx, q, Answer{Payload: payload, Cancelled: payload == nil, Reason: reason})
+	d, err := OptionIDs{}.Read(ctx, q, Answer{Payload: payload, Cancelled: payload == nil, Reason: reason})
 	if err != nil {
 		return q, store.Record{}, err
 	}

@@ -21,6 +21,7 @@ type Settled struct {
 	Question Question      // as it stands now, by whichever settlement won
 	Won      bool          // this Decision took effect
 	Repeated bool          // it did not, but is the same as the one that did
+	Proposed bool          // it changed the arguments, and a second person has to approve them; the Question is open
 	Session  store.Session // of one that has won
 	// MessageID is the client's own tool message that answered, if that is how it came.
 	MessageID string

@@ -145,7 +145,7 @@ func (h *harness) settle(ctx context.Context, q approval.Question, decide func(a
 
 func (h *harness) person(ctx context.Context, q approval.Question, who, option string) func() (bool, bool, approval.Question, error) {
 	return h.settle(ctx, q, func(q approval.Question) (approval.Decision, error) {
-		d, err := approval.Read(ctx, q, approval.Answer{Payload: []byte(`{"optionId":"` + option + `"}`)})
+		d, err := approval.OptionIDs{}.Read(ctx, q, approval.Answer{Payload: []byte(`{"optionId":"` + option + `"}`)})
 		d.By, d.Via = who, approval.ViaREST
 		return d, err
 	})
@@ -271,7 +271,7 @@ func TestToolResultOnce(t *testing.T) {
 		won, repeated bool
 	}{{`{"a": 1}`, true, false}, {`{"a":1}`, false, true}, {`{"a":2}`, false, false}} {
 		won, repeated, as, err := h.settle(t.Context(), q, func(q approval.Question) (approval.Decision, error) {
-			return approval.Read(t.Context(), q, approval.Answer{Payload: []byte(c.payload)})
+			return approval.OptionIDs{}.Read(t.Context(), q, approval.Answer{Payload: []byte(c.payload)})
 		})()
 		if err != nil || won != c.won || repeated != c.repeated {
 			t.Errorf("%s: won %t, repeated %t, %v", c.payload, won, repeated, err)
@@ -362,7 +362,7 @@ func TestLateToolResult(t *testing.T) {
 // byAda reads an answer of ada's.
 func byAda(a approval.Answer) func(approval.Question) (approval.Decision, error) {
 	return func(q approval.Question) (approval.Decision, error) {
-		d, err := approval.Read(context.Background(), q, a)
+		d, err := approval.OptionIDs{}.Read(context.Background(), q, a)
 		d.By, d.Via = "ada", approval.ViaREST
 		return d, err
 	}

@@ -266,7 +266,7 @@ func TestDeliveredAlways(t *testing.T) {
 		`[{"id":"once","kind":"allow_once"},{"id":"ever","kind":"allow_always","always":"agent"}]`: "ever",
 	} {
 		q := asked(options)
-		d, err := approval.Read(t.Context(), q, approval.Answer{Payload: []byte(`{"optionId":"ever"}`)})
+		d, err := approval.OptionIDs{}.Read(t.Context(), q, approval.Answer{Payload: []byte(`{"optionId":"ever"}`)})
 		if err != nil {
 			t.Fatal(err)
 		}

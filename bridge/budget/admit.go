@@ -27,7 +27,7 @@ type admission struct {
 // days; an error of it refuses the call. The error is a *fault.Error with CodeExhausted where a person did not add to a budget that
 // is used up, and another one where no person can be asked now.
 func (k *Keeper) Admit(ctx context.Context, from tools.Caller, waits func() error) error {
-	s, err := subjectsOf(ctx, k.store, from.Session, from.TurnID, from.Session.AgentID)
+	s, err := subjectsOf(ctx, k.store, from.Session, from.By.User, from.TurnID, from.Session.AgentID)
 	if err != nil {
 		return err
 	}

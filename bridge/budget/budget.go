@@ -89,9 +89,9 @@ type subjects struct {
 	root, rootSession   string // the Turn of the person's prompt, and its Session
 }
 
-// subjectsOf reads what a call in a Session counts for.
-func subjectsOf(ctx context.Context, r store.Reader, session store.Session, turnID, agent string) (subjects, error) {
-	s := subjects{session.Tenant, session.User, agent, cmp.Or(session.RootTurnID, turnID), session.ID}
+// subjectsOf reads what a call in a Session counts for. user is who prompted the Turn.
+func subjectsOf(ctx context.Context, r store.Reader, session store.Session, user, turnID, agent string) (subjects, error) {
+	s := subjects{session.Tenant, user, agent, cmp.Or(session.RootTurnID, turnID), session.ID}
 	if session.RootTurnID == "" {
 		return s, nil
 	}
@@ -132,7 +132,11 @@ func (k *Keeper) Count(ctx context.Context, tx store.Tx, c store.ModelCall) erro
 	if err != nil {
 		return err
 	}
-	s, err := subjectsOf(ctx, tx, session, c.TurnID, c.AgentID)
+	turn, err := tx.Turn(ctx, store.System(), c.TurnID)
+	if err != nil {
+		return err
+	}
+	s, err := subjectsOf(ctx, tx, session, turn.Prompter(session), c.TurnID, c.AgentID)
 	if err != nil {
 		return err
 	}

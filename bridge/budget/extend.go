@@ -77,7 +77,7 @@ func (r Runtime) Execute(ctx context.Context, d tools.Dispatch) (json.RawMessage
 		if err != nil {
 			return err
 		}
-		s, err := subjectsOf(ctx, tx, session, turn.ID, turn.AgentID)
+		s, err := subjectsOf(ctx, tx, session, turn.Prompter(session), turn.ID, turn.AgentID)
 		if err != nil {
 			return err
 		}

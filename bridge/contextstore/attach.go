@@ -23,7 +23,7 @@ type Attachment struct {
 func (s *Service) Attach(ctx context.Context, who Caller, key string) (a Attachment, err error) {
 	e, err := s.Entry(ctx, who, key)
 	if err == nil {
-		err = s.room(ctx, who, e.Size)
+		err = s.room(ctx, who.Principal, e.Size)
 	}
 	if err != nil {
 		return a, err
@@ -37,7 +37,7 @@ func (s *Service) Attach(ctx context.Context, who Caller, key string) (a Attachm
 
 // AttachPart is Attach for a part of another thread of the caller's, which lies in a blob.
 func (s *Service) AttachPart(ctx context.Context, who Caller, part store.MessagePart) (a Attachment, err error) {
-	if err := s.room(ctx, who, part.BlobSize); err != nil {
+	if err := s.room(ctx, who.Principal, part.BlobSize); err != nil {
 		return a, err
 	}
 	from, err := s.Part(ctx, part, true)

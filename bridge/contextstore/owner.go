@@ -29,11 +29,23 @@ type Agent struct {
 	Names   []string
 	TurnID  string
 	AgentID string
+	// SessionUser is the owner of the Session. The Caller's Principal is the user who prompted the Turn.
+	SessionUser string
 	// Wide is set for an agent whose process serves all Turns of the Session.
 	Wide bool
 }
 
 func (c Caller) scope() store.Scope { return store.As(c.Principal) }
+
+// holder is the user whose entries of a kind are: those of a Session and of its runs belong to the Session's owner, also where
+// another user prompted the run.
+func (c Caller) holder(kind store.ContextOwner) store.Principal {
+	who := c.Principal
+	if c.Agent != nil && (kind == store.ContextOfSession || kind == store.ContextOfRun) {
+		who.User = c.Agent.SessionUser
+	}
+	return who
+}
 
 // Owner names what a new entry belongs to; an empty ID is the caller's own.
 type Owner struct {
@@ -47,7 +59,7 @@ type owned struct {
 	id, sessionID string
 }
 
-// sees reports whether an entry of the caller's user is one that the caller may use: an agent gets what belongs to where it
+// sees reports whether an entry of one of the caller's holders is one that the caller may use: an agent gets what belongs to where it
 // works and to whom it works for, and nothing of the user's other threads.
 func (c Caller) sees(e store.ContextEntry) bool {
 	a := c.Agent
@@ -60,9 +72,9 @@ func (c Caller) sees(e store.ContextEntry) bool {
 	case store.ContextOfRun:
 		return e.SessionID == a.SessionID && (a.Wide || e.OwnerID == a.TurnID)
 	case store.ContextOfAgent:
-		return e.OwnerID == a.AgentID
+		return e.OwnerID == a.AgentID && e.User == c.Principal.User
 	case store.ContextOfUser:
-		return true
+		return e.User == c.Principal.User
 	case store.ContextOfUpload: // an agent gets the copy of a message that names it (attach.go)
 	}
 	return false

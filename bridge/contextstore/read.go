@@ -26,12 +26,15 @@ func (s *Service) List(ctx context.Context, who Caller, of Owner, p store.Page) 
 	if err != nil {
 		return nil, err
 	}
-	return s.cfg.Store.ContextEntries(ctx, who.scope(), owner.kind, owner.id, now(), p)
+	return s.cfg.Store.ContextEntries(ctx, store.As(who.holder(owner.kind)), owner.kind, owner.id, now(), p)
 }
 
 // entry reads an entry that the caller may use. To others, and from the end of its time on, it is not there.
 func (s *Service) entry(ctx context.Context, from store.Reader, who Caller, key string) (store.ContextEntry, error) {
 	e, err := from.ContextEntry(ctx, who.scope(), key)
+	if errors.Is(err, store.ErrNotFound) && who.Agent != nil && who.Agent.SessionUser != who.Principal.User {
+		e, err = from.ContextEntry(ctx, store.As(who.holder(store.ContextOfSession)), key)
+	}
 	if err == nil && (e.Expired(now()) || !who.sees(e)) {
 		err = store.ErrNotFound
 	}

@@ -50,14 +50,14 @@ func (s *Service) Mint(ctx context.Context, who Caller, n Minting) (store.Contex
 		return store.ContextEntry{}, err
 	}
 	e := store.ContextEntry{
-		Key: newID(), Tenant: who.Principal.Tenant, User: who.Principal.User, OwnerType: of.kind, OwnerID: of.id, SessionID: of.sessionID,
+		Key: newID(), Tenant: who.Principal.Tenant, User: who.holder(of.kind).User, OwnerType: of.kind, OwnerID: of.id, SessionID: of.sessionID,
 		Version: 1, Metadata: n.Metadata, CreatedAt: now(),
 	}
 	e.UpdatedAt = e.CreatedAt
 	if n.TTL > 0 {
 		e.ExpiresAt = e.CreatedAt.Add(n.TTL)
 	}
-	if err := s.room(ctx, who, store.ContextEntryOverhead+int64(len(n.Data))); err != nil {
+	if err := s.room(ctx, who.holder(of.kind), store.ContextEntryOverhead+int64(len(n.Data))); err != nil {
 		return store.ContextEntry{}, err
 	}
 	if err := s.place(ctx, &e, n.Content); err != nil {
@@ -91,7 +91,7 @@ func (s *Service) Put(ctx context.Context, who Caller, key string, c Change) (st
 		err = expected(before, c.If)
 	}
 	if err == nil {
-		err = s.room(ctx, who, int64(len(c.Data))-before.Size)
+		err = s.room(ctx, who.holder(before.OwnerType), int64(len(c.Data))-before.Size)
 	}
 	if err != nil {
 		return store.ContextEntry{}, err
@@ -210,11 +210,11 @@ func conflict(why string) error { return fault.New(RefusedVersion, why) }
 func (s *Service) UserBytes() int64 { return s.cfg.UserBytes }
 
 // room refuses what would make the user's entries hold more than they may. Two writes at once may both find room.
-func (s *Service) room(ctx context.Context, who Caller, more int64) error {
+func (s *Service) room(ctx context.Context, who store.Principal, more int64) error {
 	if more <= 0 {
 		return nil
 	}
-	held, err := s.cfg.Store.ContextBytes(ctx, store.System(), who.Principal.Tenant, who.Principal.User)
+	held, err := s.cfg.Store.ContextBytes(ctx, store.System(), who.Tenant, who.User)
 	if err == nil && held+more > s.cfg.UserBytes {
 		if s.cfg.Limited != nil {
 			s.cfg.Limited("context")

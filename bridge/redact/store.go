@@ -175,6 +175,11 @@ func (t *wrappedTx) InsertApproval(ctx context.Context, row store.Approval) erro
 	return masked(ctx, t, row, (*rows).approval, t.Tx.InsertApproval)
 }
 
+func (t *wrappedTx) ProposeEdit(ctx context.Context, p store.ApprovalProposal) (bool, error) {
+	(&rows{filter: t.filter}).json(&p.Args)
+	return t.Tx.ProposeEdit(ctx, p)
+}
+
 func (t *wrappedTx) MoveApproval(ctx context.Context, m store.ApprovalMove) (bool, error) {
 	return moved(ctx, t, m.ID, m, (*rows).approvalMove, t.Tx.MoveApproval)
 }

@@ -26,6 +26,7 @@ type Vault struct {
 	keys   map[string]cipher.AEAD // by kid
 	// Of the oldest key: a decision that is bound by a hash must stay valid when a new key is put in front.
 	hash []byte // for hashes that must not be guessed from
+	mac  []byte // for texts that a client brings back
 }
 
 // ErrSealed: a text cannot be unsealed, because its key is not in the key file or because it was changed.
@@ -80,10 +81,13 @@ func NewVault(lines string) (*Vault, error) {
 		if v.newest == "" {
 			v.newest = fields[0]
 		}
-		// Two keys are derived from each line, so that the hashes, which are shown, say nothing about the key that seals.
+		// Three keys are derived from each line, so that the hashes, which are shown, say nothing about the key that seals.
 		seal, err := hkdf.Key(sha256.New, key, nil, "aqueduct sealed originals 1", keyBytes)
 		if err == nil {
 			v.hash, err = hkdf.Key(sha256.New, key, nil, "aqueduct argument hashes 1", keyBytes)
+		}
+		if err == nil {
+			v.mac, err = hkdf.Key(sha256.New, key, nil, "aqueduct texts of clients 1", keyBytes)
 		}
 		if err != nil {
 			return nil, err
@@ -151,4 +155,23 @@ func (h Hasher) keyed(args []byte) string {
 	mac := hmac.New(sha256.New, h.Vault.hash)
 	mac.Write(args)
 	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// macBytes is the length of a MAC: 128 bits cannot be guessed, and leave an id short.
+const macBytes = 16
+
+// MAC authenticates a text that a client brings back, for one use. Without a Vault its key is empty: only tests have none.
+func (h Hasher) MAC(use, text string) string {
+	var key []byte
+	if h.Vault != nil {
+		key = h.Vault.mac
+	}
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(use + "\x00" + text))
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:macBytes])
+}
+
+// VerifyMAC reports whether mac is that of the text.
+func (h Hasher) VerifyMAC(use, text, mac string) bool {
+	return hmac.Equal([]byte(h.MAC(use, text)), []byte(mac))
 }

@@ -185,7 +185,7 @@ func (e *toolEnv) decide(id string, a approval.Answer) approval.Settled {
 		if err != nil {
 			return err
 		}
-		d, err := approval.Read(e.t.Context(), q, a)
+		d, err := approval.OptionIDs{}.Read(e.t.Context(), q, a)
 		if err != nil {
 			return err
 		}

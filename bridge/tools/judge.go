@@ -62,29 +62,29 @@ func (j *judge) again(ctx context.Context, r store.Reader, session store.Session
 
 // edited brings changed arguments into the form in which they are kept and run: unmasked, in one line, checked against
 // the schema, and judged like a new call.
-func (j *judge) edited(ctx context.Context, r store.Reader, session store.Session, q approval.Question, edited json.RawMessage) (args json.RawMessage, sha string, err error) {
+func (j *judge) edited(ctx context.Context, r store.Reader, session store.Session, q approval.Question, edited json.RawMessage) (args json.RawMessage, sha string, terms policy.Terms, err error) {
 	tool, err := readTool(ctx, r, session.Tenant, q.Call.Name)
 	if err != nil {
-		return nil, "", err
+		return nil, "", terms, err
 	}
 	if edited, err = approval.Unmasked(ctx, r, q, edited); err != nil {
-		return nil, "", err
+		return nil, "", terms, err
 	}
 	// A check that is deferred is no verdict yet: the error goes to schema.Outside as it is.
 	if args, err = checkArgs(ctx, tool, edited); schema.Deferred(err) {
-		return nil, "", err
+		return nil, "", terms, err
 	} else if err != nil {
-		return nil, "", fault.New(approval.InvalidAnswer, err.Error())
+		return nil, "", terms, fault.New(approval.InvalidAnswer, err.Error())
 	}
 	q.Call.Args = args
 	v, err := j.again(ctx, r, session, tool, q)
 	if err != nil {
-		return nil, "", err
+		return nil, "", terms, err
 	}
 	if v.Action == policy.Block {
-		return nil, "", fault.New(approval.EditRefused, blockReason(v))
+		return nil, "", terms, fault.New(approval.EditRefused, blockReason(v))
 	}
-	return args, j.hash.Sum(args), nil
+	return args, j.hash.Sum(args), v.Terms, nil
 }
 
 // useGrant counts one use of the Grant that allowed the call. If the Grant was used up or revoked meanwhile, a person is

@@ -171,7 +171,7 @@ func (s *Service) Judged(ctx context.Context, r store.Reader, session store.Sess
 
 // Edited checks arguments that an approver changed: they must fit the tool's schema, and the policy decides again. An
 // approver cannot edit a call into one that the policy blocks.
-func (s *Service) Edited(ctx context.Context, r store.Reader, session store.Session, q approval.Question, edited json.RawMessage) (args json.RawMessage, sha string, err error) {
+func (s *Service) Edited(ctx context.Context, r store.Reader, session store.Session, q approval.Question, edited json.RawMessage) (args json.RawMessage, sha string, terms policy.Terms, err error) {
 	return s.judge.edited(ctx, r, session, q, edited)
 }
 

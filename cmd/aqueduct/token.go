@@ -56,9 +56,9 @@ func (f tokenFlags) check() error {
 
 // tokenIssueCmd makes one.
 type tokenIssueCmd struct {
-	Type   string        `enum:"user,approver,channel,acp_proxy,operator" required:"" help:"What it is for: user, approver, channel, acp_proxy or operator."`
-	Tenant string        `default:"local" help:"Tenant of the user, approver or channel." placeholder:"ID"`
-	User   string        `help:"The user, approver or operator it is for." placeholder:"ID"`
+	Type   string        `enum:"user,approver,mcp,channel,acp_proxy,operator" required:"" help:"What it is for: user, approver, mcp (an MCP client, which calls tools and decides nothing), channel, acp_proxy or operator."`
+	Tenant string        `default:"local" help:"Tenant of the user, approver, MCP client or channel." placeholder:"ID"`
+	User   string        `help:"The user, approver or operator it is for; of an MCP client, the user for whom it calls." placeholder:"ID"`
 	Roles  []string      `help:"Roles of the user or approver, with commas between; user, approver, auditor and admin have a meaning here, others in policies." placeholder:"ROLE"`
 	ID     string        `name:"id" help:"Id of the channel or the proxy it is for." placeholder:"ID"`
 	Proxy  string        `help:"The same as --id, of a proxy." placeholder:"ID"`
@@ -115,12 +115,18 @@ func (c *tokenIssueCmd) claims() (auth.Claims, error) {
 	case auth.TypeChannel:
 		takes = []string{"id"}
 		claims.Tenant, claims.ChannelClaims = c.Tenant, auth.ChannelClaims{ChannelID: c.ID}
+	case auth.TypeMCP:
+		takes = []string{"user"}
+		claims.Tenant, claims.UserClaims = c.Tenant, auth.UserClaims{User: c.User}
 	case auth.TypeOperator:
 		takes = []string{"user"}
 		claims.UserClaims = auth.UserClaims{User: c.User}
 	default:
 		if slices.Contains(c.Roles, auth.RoleOperator) {
 			return claims, errors.New("--roles: no token of a tenant has the role operator; use --type operator")
+		}
+		if slices.Contains(c.Roles, auth.RoleMCP) {
+			return claims, errors.New("--roles: no token of a person has the role mcp; use --type mcp")
 		}
 		takes = []string{"user", "roles"}
 		claims.Tenant, claims.UserClaims = c.Tenant, auth.UserClaims{User: c.User, Roles: c.Roles}

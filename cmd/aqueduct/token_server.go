@@ -225,7 +225,8 @@ type serviceAccountCreateCmd struct {
 	Name   string        `arg:"" help:"Its name."`
 	Roles  []string      `required:"" xor:"kind" help:"Its roles, with commas between; each must be one of yours." placeholder:"ROLE"`
 	Agent  string        `required:"" xor:"kind" help:"Instead of roles: the key calls models and tools as this agent, and does nothing else." placeholder:"ID"`
-	Owner  string        `help:"With --agent: the user who decides its questions; you when not given." placeholder:"USER"`
+	Scope  string        `required:"" xor:"kind" enum:"mcp" help:"Instead of roles: mcp. The key is for an MCP client: it calls tools at /mcp, and does nothing else."`
+	Owner  string        `help:"With --agent or --scope: the user who decides its questions; you when not given." placeholder:"USER"`
 	TTL    time.Duration `help:"How long the key is good; until it is revoked when not given."`
 }
 
@@ -233,7 +234,7 @@ type serviceAccountCreateCmd struct {
 func (c *serviceAccountCreateCmd) Run(ctx context.Context, to output, set *settings) error {
 	var got struct{ ID, Key string }
 	err := c.Server.call(ctx, set.env, http.MethodPost, "/api/service_accounts", map[string]any{
-		"name": c.Name, "roles": c.Roles, "agent": c.Agent, "owner": c.Owner, "ttl_seconds": int64(c.TTL / time.Second),
+		"name": c.Name, "roles": c.Roles, "agent": c.Agent, "scope": c.Scope, "owner": c.Owner, "ttl_seconds": int64(c.TTL / time.Second),
 	}, &got)
 	if err != nil {
 		return err

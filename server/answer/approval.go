@@ -46,6 +46,8 @@ type Approval struct {
 	FourEyes       bool            `json:"four_eyes,omitempty"`
 	MayEdit        bool            `json:"may_edit,omitempty"`
 	EditedArgs     json.RawMessage `json:"edited_args,omitempty"`
+	ProposedArgs   json.RawMessage `json:"proposed_args,omitempty"`
+	ProposedBy     string          `json:"proposed_by,omitempty"`
 	DelegatedTo    string          `json:"delegated_to,omitempty"`
 	DelegatedBy    string          `json:"delegated_by,omitempty"`
 	DelegatedUntil *time.Time      `json:"delegated_until,omitempty"`
@@ -58,7 +60,7 @@ func ApprovalOf(a store.Approval, threadID string) Approval {
 		ToolName: a.Tool, ToolKind: a.ToolKind, Title: a.Title, Args: a.Args, Shown: approval.ShownOf(a), ArgsSHA256: a.ArgsSHA256, Options: a.Options,
 		ResponseSchema: a.ResponseSchema, Risk: a.Risk, CreatedAt: a.CreatedAt.UTC(), ExpiresAt: TimeOrNil(a.ExpiresAt),
 		DecidedAt: TimeOrNil(a.DecidedAt), DecidedBy: a.DecidedBy, DecidedVia: a.DecidedVia, Decision: a.Decision, Reason: a.Reason,
-		Approvers: a.Approvers, FourEyes: a.FourEyes, MayEdit: a.MayEdit, EditedArgs: a.EditedArgs,
+		Approvers: a.Approvers, FourEyes: a.FourEyes, MayEdit: a.MayEdit, EditedArgs: a.EditedArgs, ProposedArgs: a.Proposed, ProposedBy: a.ProposedBy,
 		DelegatedTo: a.DelegatedTo, DelegatedBy: a.DelegatedBy, DelegatedUntil: TimeOrNil(a.DelegatedUntil),
 	}
 }

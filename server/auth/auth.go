@@ -147,6 +147,9 @@ func (a *Auth) Caller(r *http.Request, also ...Kind) (Caller, error) {
 		if caller, ok, err := a.registry.Program(r); ok || err != nil {
 			return caller, err // it has no role, like a run token, also if no credential is required
 		}
+		if token, ok := bearerToken(r.Header.Values("Authorization")); ok && (saysType(token) == TypeMCP || a.registry.isMCPKey(r.Context(), token)) {
+			return a.accept(r.Context(), Secret(token), true, also) // it has its own role only, like a program
+		}
 		// The listener was checked at the start. This holds for a handler that is mounted on another listener.
 		if addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); !ok || !loopback(addr) {
 			return Caller{}, ErrNoCredential
@@ -194,7 +197,7 @@ func (a *Auth) accept(ctx context.Context, token Secret, fresh bool, kinds []Kin
 	}
 	caller, err := a.bearer(ctx, string(token), fresh, kinds)
 	if err == nil {
-		err = a.registry.admit(ctx, caller.Credential, fresh && caller.Kind != KindService) // a key has just been looked up
+		err = a.registry.admit(ctx, caller.Credential, fresh && caller.Credential.Kind != store.CredentialAPIKey) // a key has just been looked up
 	}
 	if err != nil {
 		return Caller{}, err
@@ -208,10 +211,11 @@ func (a *Auth) accept(ctx context.Context, token Secret, fresh bool, kinds []Kin
 // kind of verifier accepts it.
 func (a *Auth) bearer(ctx context.Context, token string, fresh bool, kinds []Kind) (Caller, error) {
 	if IsAPIKey(token) {
-		if a.registry != nil && !slices.Contains(kinds, KindService) {
+		caller, err := a.registry.apiKey(ctx, token, fresh)
+		if err == nil && !slices.Contains(kinds, caller.Kind) {
 			return Caller{}, ErrTokenType
 		}
-		return a.registry.apiKey(ctx, token, fresh)
+		return caller, err
 	}
 	if a.oidc != nil && a.oidc.issued(token) {
 		if !slices.Contains(kinds, KindUser) {
@@ -255,6 +259,8 @@ func typesOf(kinds []Kind) []Type {
 			types = append(types, TypeApprover)
 		case KindChannel:
 			types = append(types, TypeChannel)
+		case KindMCP:
+			types = append(types, TypeMCP)
 		case KindOperator:
 			types = append(types, TypeOperator)
 		default:
@@ -275,9 +281,12 @@ func callerOf(got wire) Caller {
 		caller.Kind, caller.Principal.Roles = KindUser, PersonRoles(c.Roles)
 	case TypeApprover:
 		caller.Kind = KindApprover
+		caller.Principal.Roles = slices.DeleteFunc(slices.Clone(c.Roles), func(r string) bool { return r == RoleMCP })
 		if !caller.Has(RoleApprover) { // it is what the token is for
-			caller.Principal.Roles = append(slices.Clone(c.Roles), RoleApprover)
+			caller.Principal.Roles = append(caller.Principal.Roles, RoleApprover)
 		}
+	case TypeMCP:
+		caller.Kind, caller.Principal.Roles = KindMCP, []string{RoleMCP}
 	case TypeOperator:
 		caller.Kind, caller.Principal.Roles = KindOperator, []string{RoleOperator}
 	case TypeChannel:

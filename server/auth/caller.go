@@ -21,6 +21,7 @@ const (
 	KindApprover Kind = "approver" // one for a person who decides and does not chat
 	KindChannel  Kind = "channel"  // one for a program that speaks for users
 	KindService  Kind = "service"  // the API key of a service account
+	KindMCP      Kind = "mcp"      // a token or an API key for an MCP client
 	KindOperator Kind = "operator" // one for who runs the installation, of no tenant
 )
 
@@ -31,6 +32,7 @@ const (
 	RoleAuditor  = store.RoleAuditor
 	RoleAdmin    = store.RoleAdmin
 	RoleAgent    = store.RoleAgent
+	RoleMCP      = store.RoleMCP
 	RoleOperator = store.RoleOperator
 )
 
@@ -57,11 +59,11 @@ func operator(kind Kind) Caller {
 	return Caller{Kind: kind, Principal: p}
 }
 
-// PersonRoles are the roles of a person of a tenant whose token or claims name these. The role
-// operator is never among them. A person chats unless the roles mean that it only reads: who is an
+// PersonRoles are the roles of a person of a tenant whose token or claims name these. The roles
+// operator and mcp are never among them. A person chats unless the roles mean that it only reads: who is an
 // auditor, and no user or admin besides, does not.
 func PersonRoles(named []string) []string {
-	roles := slices.DeleteFunc(slices.Clone(named), func(r string) bool { return r == RoleOperator })
+	roles := slices.DeleteFunc(slices.Clone(named), func(r string) bool { return r == RoleOperator || r == RoleMCP })
 	reads := slices.Contains(roles, RoleAuditor) && !slices.Contains(roles, RoleAdmin)
 	if !reads && !slices.Contains(roles, RoleUser) {
 		roles = append(roles, RoleUser)

@@ -91,7 +91,7 @@ func (r *Registry) Keep(ctx context.Context, by Caller, c store.Credential) erro
 		if kept.ID != c.ID || !kept.CreatedAt.Equal(c.CreatedAt.Truncate(time.Millisecond)) && c.Kind == store.CredentialAPIKey {
 			return store.ErrConflict
 		}
-		if c.AgentID != "" {
+		if c.Owner != "" {
 			if err := tx.InsertDelegation(ctx, toOwner(c)); err != nil {
 				return err
 			}
@@ -194,6 +194,9 @@ type ServiceAccount struct {
 	// Agent, if set, makes an account that calls models and tools as this agent and does nothing else. It has no roles. Its
 	// user differs from that of an account of the same name with roles. Owner decides its questions; "" means the creator.
 	Agent, Owner string
+	// MCP makes an account for an MCP client, which calls tools at /mcp and does nothing else. It has no other roles. Owner
+	// decides its questions, as with Agent.
+	MCP bool
 }
 
 // CreateKey creates the API key of a service account in the Caller's tenant. The key is returned once and kept
@@ -209,7 +212,13 @@ func (r *Registry) CreateKey(ctx context.Context, by Caller, s ServiceAccount) (
 		Roles: slices.Compact(slices.Sorted(slices.Values(s.Roles))), CreatedAt: time.Now().Truncate(time.Millisecond), ExpiresAt: s.Until,
 	}
 	if s.Agent != "" {
-		c.User, c.AgentID, c.Owner = store.ProgramUser+s.Name, s.Agent, cmp.Or(s.Owner, by.Principal.User)
+		c.User, c.AgentID = store.ProgramUser+s.Name, s.Agent
+	}
+	if s.MCP {
+		c.Roles = []string{RoleMCP}
+	}
+	if s.Agent != "" || s.MCP {
+		c.Owner = cmp.Or(s.Owner, by.Principal.User)
 	}
 	text := hex.EncodeToString(secret)
 	c.Hash = hashOf(text)
@@ -220,11 +229,11 @@ func (r *Registry) CreateKey(ctx context.Context, by Caller, s ServiceAccount) (
 	return c, Secret(apiKeyPrefix + c.ID + "_" + text), nil
 }
 
-// Narrower refuses roles that a Caller may not give: those it does not have, and that of an operator, which no credential
-// of a tenant carries. An administrator may give the role agent, which opens nothing that is closed to it.
+// Narrower refuses roles that a Caller may not give: those it does not have, and those of an operator and of an MCP client,
+// which no credential of a person carries. An administrator may give the role agent, which opens nothing that is closed to it.
 func Narrower(by Caller, roles []string) error {
 	for _, role := range roles {
-		if role == RoleOperator || !by.Has(role) && (role != RoleAgent || !by.Has(RoleAdmin)) {
+		if role == RoleOperator || role == RoleMCP || !by.Has(role) && (role != RoleAgent || !by.Has(RoleAdmin)) {
 			return fmt.Errorf("%w: %s", ErrWiderThanOwn, role)
 		}
 	}
@@ -260,9 +269,22 @@ func (r *Registry) apiKey(ctx context.Context, token string, fresh bool) (Caller
 	case !c.Live(now):
 		return Caller{}, ErrTokenExpired
 	}
+	kind := KindService
+	if slices.Equal(c.Roles, []string{RoleMCP}) {
+		kind = KindMCP
+	}
 	return Caller{
-		Kind: KindService, Until: c.ExpiresAt, Credential: c, Principal: store.Principal{Tenant: c.Tenant, User: c.User, Roles: c.Roles},
+		Kind: kind, Until: c.ExpiresAt, Credential: c, Principal: store.Principal{Tenant: c.Tenant, User: c.User, Roles: c.Roles},
 	}, nil
+}
+
+// isMCPKey reports whether a token is the API key of an account for an MCP client. A nil Registry keeps no key.
+func (r *Registry) isMCPKey(ctx context.Context, token string) bool {
+	if r == nil || !IsAPIKey(token) {
+		return false
+	}
+	caller, err := r.apiKey(ctx, token, true)
+	return err == nil && caller.Kind == KindMCP
 }
 
 // Program returns the Caller of a request with the API key of a service account that is bound to an agent. It reports false

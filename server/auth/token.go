@@ -48,6 +48,7 @@ const (
 	TypeUser      Type = "user"          // a person: chats, and sees what is that person's
 	TypeApprover  Type = "approver"      // a person who decides what agents may do, and does not chat
 	TypeChannel   Type = "channel"       // a program that speaks for users on /ws/ingress
+	TypeMCP       Type = "mcp"           // an MCP client of a person: calls tools at /mcp, and decides, answers and mints nothing
 	TypeOperator  Type = "operator"      // a person or program that runs the installation; of no tenant
 
 	// typeSession is the browser's cookie that was given for a user's or approver's token.
@@ -68,6 +69,8 @@ func (t Type) audience() string {
 		return "aqueduct/inbox"
 	case TypeChannel:
 		return "aqueduct/ws/ingress"
+	case TypeMCP:
+		return "aqueduct/mcp"
 	case TypeOperator:
 		return "aqueduct/operator"
 	case typeSession:
@@ -88,7 +91,7 @@ type Claims struct {
 	Reusable bool `json:"reusable,omitempty"`
 }
 
-// UserClaims are those of TypeUser and TypeApprover; of TypeOperator the user alone.
+// UserClaims are those of TypeUser and TypeApprover; of TypeMCP and TypeOperator the user alone.
 type UserClaims struct {
 	User  string   `json:"user,omitempty"`
 	Roles []string `json:"roles,omitempty"`
@@ -128,6 +131,8 @@ func (c Claims) whole() bool {
 		return (c.ProxyID != "" || c.Reusable) && c.Tenant == "" && c.ChannelID == "" && nobody
 	case TypeUser, TypeApprover:
 		return person && c.For == "" && c.OpenedBy == "" && !slices.Contains(c.Roles, RoleOperator)
+	case TypeMCP:
+		return person && len(c.Roles) == 0 && c.For == "" && c.OpenedBy == ""
 	case TypeOperator:
 		return c.Tenant == "" && c.User != "" && !reserved(c.User) && len(c.Roles) == 0 && c.For == "" && c.OpenedBy == "" &&
 			c.ProxyClaims == ProxyClaims{} && c.ChannelID == ""
@@ -144,7 +149,7 @@ func (c Claims) needs() string {
 	var all []struct{ what, given string }
 	need := func(what, given string) { all = append(all, struct{ what, given string }{what, given}) }
 	switch c.Type {
-	case TypeUser, TypeApprover:
+	case TypeUser, TypeApprover, TypeMCP:
 		need("a tenant", c.Tenant)
 		need("a user", c.User)
 	case TypeOperator:

@@ -173,6 +173,7 @@ func TestTokensThatAreNotMade(t *testing.T) {
 		"a user who is a channel":  {Type: auth.TypeUser, Tenant: "acme", UserClaims: auth.UserClaims{User: "ada"}, ChannelClaims: auth.ChannelClaims{ChannelID: "im"}},
 		"a user for something":     {Type: auth.TypeUser, Tenant: "acme", UserClaims: auth.UserClaims{User: "ada", For: "approver"}},
 		"an approver without name": {Type: auth.TypeApprover, Tenant: "acme", UserClaims: auth.UserClaims{Roles: []string{"approver"}}},
+		"an MCP client with roles": {Type: auth.TypeMCP, Tenant: "acme", UserClaims: auth.UserClaims{User: "ada", Roles: []string{"user"}}},
 		"a channel without id":     {Type: auth.TypeChannel, Tenant: "acme"},
 		"a channel without tenant": {Type: auth.TypeChannel, ChannelClaims: auth.ChannelClaims{ChannelID: "im"}},
 		"a channel that is a user": {Type: auth.TypeChannel, Tenant: "acme", ChannelClaims: auth.ChannelClaims{ChannelID: "im"}, UserClaims: auth.UserClaims{User: "ada"}},
@@ -186,6 +187,7 @@ func TestTokensThatAreNotMade(t *testing.T) {
 	for want, c := range map[string]auth.Claims{ // who left something out reads what
 		"user needs a user":                 {Type: auth.TypeUser, Tenant: "acme"},
 		"approver needs a tenant":           {Type: auth.TypeApprover, UserClaims: auth.UserClaims{User: "ada"}},
+		"mcp needs a user":                  {Type: auth.TypeMCP, Tenant: "acme"},
 		"operator needs a user":             {Type: auth.TypeOperator},
 		"channel needs the id of a channel": {Type: auth.TypeChannel, Tenant: "acme"},
 		"acp_proxy needs the id of a proxy": {Type: auth.TypeACPProxy},

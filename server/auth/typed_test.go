@@ -22,6 +22,7 @@ func claims() map[auth.Type]auth.Claims {
 	return map[auth.Type]auth.Claims{
 		auth.TypeUser:     {Type: auth.TypeUser, Tenant: "acme", UserClaims: auth.UserClaims{User: "ada", Roles: []string{"dev"}}},
 		auth.TypeApprover: {Type: auth.TypeApprover, Tenant: "acme", UserClaims: auth.UserClaims{User: "bea"}},
+		auth.TypeMCP:      {Type: auth.TypeMCP, Tenant: "acme", UserClaims: auth.UserClaims{User: "ada"}},
 		auth.TypeChannel:  {Type: auth.TypeChannel, Tenant: "acme", ChannelClaims: auth.ChannelClaims{ChannelID: "im"}},
 		auth.TypeACPProxy: {Type: auth.TypeACPProxy, ProxyClaims: auth.ProxyClaims{ProxyID: "p1"}},
 	}
@@ -67,6 +68,7 @@ func TestCallerOfTypedTokens(t *testing.T) {
 	t.Parallel()
 	both, typed := static(t).WithKeys(keys(t)), auth.Typed(keys(t))
 	user, approver, channel, proxy := issued(t, auth.TypeUser), issued(t, auth.TypeApprover), issued(t, auth.TypeChannel), issued(t, auth.TypeACPProxy)
+	client := issued(t, auth.TypeMCP)
 	foreign, err := auth.NewKeys(auth.Secret(strings.Repeat("k", 32)))
 	if err != nil {
 		t.Fatal(err)
@@ -90,6 +92,9 @@ func TestCallerOfTypedTokens(t *testing.T) {
 		"static where approvers may":   {both, token, inbox, auth.KindStatic, nil},
 		"approver in the inbox":        {both, approver, inbox, auth.KindApprover, nil},
 		"approver in a chat":           {both, approver, nil, "", auth.ErrTokenType},
+		"MCP client in a chat":         {both, client, nil, "", auth.ErrTokenType},
+		"MCP client in the inbox":      {both, client, inbox, "", auth.ErrTokenType},
+		"MCP client where it may":      {both, client, []auth.Kind{auth.KindMCP}, auth.KindMCP, nil},
 		"channel in a chat":            {both, channel, nil, "", auth.ErrTokenType},
 		"channel in the inbox":         {both, channel, inbox, "", auth.ErrTokenType},
 		"channel where channels may":   {both, channel, []auth.Kind{auth.KindChannel}, auth.KindChannel, nil},

@@ -35,7 +35,7 @@ type Handler struct {
 
 // New makes the handler of /decide/{token}.
 func New(approvals *approval.Service, st store.Store, links *Book, callers *auth.Auth, in *decode.Decoder) *Handler {
-	return &Handler{approvals: approvals, store: st, links: links, auth: callers, in: in, page: newPage()}
+	return &Handler{approvals: approvals, store: st, links: links, auth: callers, in: in, page: newPage(approvals.OptionIDs())}
 }
 
 // Mount adds the two routes of a link: a page to look at, and the click that decides.

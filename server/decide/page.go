@@ -8,7 +8,6 @@ import (
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
-	"fmt"
 	"html/template"
 	"net/http"
 	"time"
@@ -33,12 +32,14 @@ var pageJS string
 // page is what a link shows. Everything in it that an agent wrote is escaped, and
 // what could make it look like something else is made visible.
 type page struct {
+	options  approval.OptionIDs
 	template *template.Template
 	policy   string
 }
 
-func newPage() *page {
+func newPage(options approval.OptionIDs) *page {
 	return &page{
+		options:  options,
 		template: template.Must(template.New("decide").Parse(pageHTML)), // part of the program
 		// Nothing runs or loads but the page's own script and style, known by their hashes. The page can call this server; it
 		// cannot be framed and cannot send a form.
@@ -114,7 +115,7 @@ func (p *page) show(c echo.Context, claims Claims, a store.Approval, nonce strin
 			continue // its effect is unknown
 		}
 		view.Options = append(view.Options, optionView{
-			Name: optionName(o.Kind), Label: safetext.Visible(o.Label, maxShownLabel), Value: fmt.Sprintf("%s:%d", a.ID, i), Allows: o.Allows(),
+			Name: optionName(o.Kind), Label: safetext.Visible(o.Label, maxShownLabel), Value: p.options.ID(a.ID, i), Allows: o.Allows(),
 		})
 	}
 	return p.write(c, http.StatusOK, view)

@@ -89,6 +89,7 @@ type program struct {
 	calls     *bridge.ClientCalls
 	approvals *approval.Service
 	who       store.Principal
+	decides   bool                 // false with a credential for MCP clients: its questions are answered elsewhere
 	request   bridge.ClientRequest // without the tool
 }
 
@@ -117,6 +118,9 @@ func (p *program) wait(ctx context.Context, id string, timeout time.Duration) (s
 
 // decide is the user's own decision, by the way that is named mcp on record (approval.ViaMCP).
 func (p *program) decide(ctx context.Context, id string, approve bool, reason string) (bool, error) {
+	if !p.decides {
+		return false, nil
+	}
 	_, err := p.approvals.DecideInWords(ctx, p.who, id, approval.Words{Approved: &approve, Reason: reason}, approval.ViaMCP)
 	return true, err
 }
@@ -125,4 +129,4 @@ func (p *program) turn(ctx context.Context) (string, error) {
 	return p.calls.LastTurn(ctx, p.who, p.request.ThreadID)
 }
 
-func (p *program) isPerson() bool { return true }
+func (p *program) isPerson() bool { return p.decides }

@@ -110,7 +110,8 @@ func (h *Handler) ofUser(c echo.Context) error {
 	if err := h.cfg.In.Query(c, &q); err != nil {
 		return err
 	}
-	who := auth.From(c.Request().Context()).Principal
+	from := auth.From(c.Request().Context())
+	who := from.Principal
 	if err := h.cfg.In.MayInvoke(c, who); err != nil {
 		return err
 	}
@@ -118,7 +119,7 @@ func (h *Handler) ofUser(c echo.Context) error {
 		q.Thread = defaultThread
 	}
 	header := c.Request().Header
-	return h.serve(c, who, &program{calls: h.cfg.Calls, approvals: h.cfg.Approvals, who: who, request: bridge.ClientRequest{
+	return h.serve(c, who, &program{calls: h.cfg.Calls, approvals: h.cfg.Approvals, who: who, decides: from.Kind != auth.KindMCP, request: bridge.ClientRequest{
 		ThreadID: q.Thread, Client: "An MCP client", Traceparent: header.Get("traceparent"), Tracestate: header.Get("tracestate"),
 	}})
 }

@@ -27,18 +27,20 @@ type Access struct {
 
 // The groups of roles that routes are for.
 var (
-	public     = Access{open: true}
-	agentsOwn  = Access{open: true, programs: true}
-	anyRole    = Access{roles: []string{auth.RoleUser, auth.RoleApprover, auth.RoleAuditor, auth.RoleAdmin, auth.RoleAgent, auth.RoleOperator}}
-	Users      = Access{roles: []string{auth.RoleUser}}
-	readers    = Access{roles: []string{auth.RoleUser, auth.RoleAuditor}}
-	deciders   = Access{roles: []string{auth.RoleUser, auth.RoleApprover}}
-	reviewers  = Access{roles: []string{auth.RoleUser, auth.RoleApprover, auth.RoleAuditor, auth.RoleAdmin}}
-	granters   = Access{roles: []string{auth.RoleUser, auth.RoleApprover, auth.RoleAdmin}}
-	admins     = Access{roles: []string{auth.RoleAdmin}}
-	registrars = Access{roles: []string{auth.RoleAgent, auth.RoleAdmin}}
-	operators  = Access{roles: []string{auth.RoleOperator}}
-	watchers   = Access{roles: []string{auth.RoleUser, auth.RoleOperator}}
+	public    = Access{open: true}
+	agentsOwn = Access{open: true, programs: true}
+	anyRole   = Access{roles: []string{auth.RoleUser, auth.RoleApprover, auth.RoleAuditor, auth.RoleAdmin, auth.RoleAgent, auth.RoleOperator}}
+	Users     = Access{roles: []string{auth.RoleUser}}
+	// callersOfTools are users, and the MCP clients that users gave a credential of their own.
+	callersOfTools = Access{roles: []string{auth.RoleUser, auth.RoleMCP}}
+	readers        = Access{roles: []string{auth.RoleUser, auth.RoleAuditor}}
+	deciders       = Access{roles: []string{auth.RoleUser, auth.RoleApprover}}
+	reviewers      = Access{roles: []string{auth.RoleUser, auth.RoleApprover, auth.RoleAuditor, auth.RoleAdmin}}
+	granters       = Access{roles: []string{auth.RoleUser, auth.RoleApprover, auth.RoleAdmin}}
+	admins         = Access{roles: []string{auth.RoleAdmin}}
+	registrars     = Access{roles: []string{auth.RoleAgent, auth.RoleAdmin}}
+	operators      = Access{roles: []string{auth.RoleOperator}}
+	watchers       = Access{roles: []string{auth.RoleUser, auth.RoleOperator}}
 )
 
 // isFile reports whether a route is a file of the page, which has one route for each.

@@ -3,6 +3,7 @@ package route
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -55,7 +56,12 @@ func (r *Routes) Deciders(method, path string, h echo.HandlerFunc) {
 // Beside is h for the Callers of a route that agents call too, with a token of their own. The handler decides by the
 // form of the token which of the two it is.
 func (r *Routes) Beside(method, path string, h echo.HandlerFunc) echo.HandlerFunc {
-	return r.authenticate()(authorize(r.rule(method, path, true))(h))
+	rule := r.rule(method, path, true)
+	var also []auth.Kind
+	if slices.Contains(rule.roles, auth.RoleMCP) {
+		also = append(also, auth.KindMCP)
+	}
+	return r.authenticate(also...)(authorize(rule)(h))
 }
 
 // New makes the Routes of a router. authenticate admits only callers, and those of the kinds it is given. exchange admits

@@ -18,7 +18,7 @@ import (
 // If this fails, a route is open to callers that must not use it, or closed to all.
 func TestTableGivesEachRouteOneRule(t *testing.T) {
 	t.Parallel()
-	known := []string{auth.RoleUser, auth.RoleApprover, auth.RoleAuditor, auth.RoleAdmin, auth.RoleAgent, auth.RoleOperator}
+	known := []string{auth.RoleUser, auth.RoleApprover, auth.RoleAuditor, auth.RoleAdmin, auth.RoleAgent, auth.RoleOperator, auth.RoleMCP}
 	for name, rule := range Table() {
 		method, path, _ := strings.Cut(name, " ")
 		if !slices.Contains([]string{"GET", "POST", "PUT", "PATCH", "DELETE"}, method) || !strings.HasPrefix(path, "/") {

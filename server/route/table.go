@@ -125,8 +125,8 @@ func agents() map[string]Access {
 		"GET /v1/tools":                      {open: true, programs: true, roles: anyRole.roles}, // a run token is; others need a role
 		"POST /v1/tools":                     admins,
 		"DELETE /v1/tools/:name":             admins,
-		"POST /v1/tools/:call":               agentsOwn,                        // a run token is, and a program's key
-		"POST /mcp":                          {open: true, roles: Users.roles}, // a run token is; users' programs need their role
+		"POST /v1/tools/:call":               agentsOwn,                                 // a run token is, and a program's key
+		"POST /mcp":                          {open: true, roles: callersOfTools.roles}, // a run token is; users' programs need their role
 		"GET /v1/tool_calls/:id":             {open: true, programs: true, roles: Users.roles},
 		"POST /v1/tool_calls/:id":            agentsOwn,
 		"POST /v1/context":                   {open: true, programs: true, roles: Users.roles}, // a run token is; others need the role user

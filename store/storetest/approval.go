@@ -14,7 +14,7 @@ func testApprovals(env *storeEnv) {
 		Options: []byte(`[{"id":"1"}]`), ResponseSchema: []byte(`{"type":"object"}`), Risk: "low", CreatedAt: at(1),
 		AskedUser: "alice", Approvers: []byte(`["role:approver"]`), FourEyes: true, MayEdit: true, DelegatedTo: "bob",
 		DelegatedBy: "alice", DelegatedUntil: at(4), ExpiresAt: at(2), DecidedAt: at(3), DecidedBy: "alice", DecidedVia: "chat",
-		Decision: []byte(`{"x":1}`), EditedArgs: []byte(`{"b":2}`), GrantID: "g", Reason: "r"}
+		Decision: []byte(`{"x":1}`), EditedArgs: []byte(`{"b":2}`), Proposed: []byte(`{"b":2}`), ProposedSHA256: "cd", ProposedBy: "carol", GrantID: "g", Reason: "r"}
 	env.move(store.InsertApproval{Approval: whole})
 	same(env, got[store.Approval](env)(env.s.Approval(ctx, all, whole.ID)), whole)
 	env.refuse(store.ErrConflict, store.Batch{Moves: []store.Move{store.InsertApproval{Approval: whole}}})
@@ -106,6 +106,30 @@ func testApprovalFilter(env *storeEnv) {
 	env.is(env.s.InTx(env.ctx, func(tx store.Tx) error {
 		return tx.InsertApproval(env.ctx, store.Approval{ID: buy, SessionID: s.ID, Kind: store.ApprovalInput, Status: store.ApprovalPending})
 	}), store.ErrConflict)
+}
+
+// testApprovalProposal: a proposal stands on an open Approval alone, a later one replaces it, and a decision keeps it.
+func testApprovalProposal(env *storeEnv) {
+	s := env.session(alice())
+	a := env.approval(s.ID, "t", store.ApprovalPending)
+	propose := func(id, args, by string, want bool) {
+		env.Helper()
+		p := store.ApprovalProposal{ID: id, Args: []byte(args), SHA256: args, By: by}
+		env.tx(func(tx store.Tx) error { same(env, got[bool](env)(tx.ProposeEdit(env.ctx, p)), want); return nil })
+		if want {
+			a.Proposed, a.ProposedSHA256, a.ProposedBy = p.Args, p.SHA256, p.By
+		}
+		same(env, got[store.Approval](env)(env.s.Approval(env.ctx, store.System(), a.ID)), a)
+	}
+	propose(a.ID, `{"n":1}`, "bob", true)
+	propose(a.ID, `{"n":2}`, "carol", true)
+	propose("none", `{}`, "bob", false)
+	settleApproval(env, a, store.ApprovalMove{ID: a.ID, To: store.ApprovalRejected, DecidedAt: at(7), DecidedBy: "bob", DecidedVia: "rest",
+		Decision: []byte(`{}`), EditedArgs: []byte(`{}`), GrantID: "g", Reason: "r"})
+	env.tx(func(tx store.Tx) error {
+		same(env, got[bool](env)(tx.ProposeEdit(env.ctx, store.ApprovalProposal{ID: a.ID, Args: []byte(`{}`), By: "bob"})), false)
+		return nil
+	})
 }
 
 // testApprovalDelegation: who was handed an Approval sees it, until then, and nothing else

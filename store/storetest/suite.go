@@ -68,6 +68,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"ToolCallAttempts", testToolCallAttempts},
 		{"ApprovalFilter", testApprovalFilter},
 		{"ApprovalDelegation", testApprovalDelegation},
+		{"ApprovalProposal", testApprovalProposal},
 		{"ApprovalChanges", testApprovalChanges},
 		{"ApprovalDeciders", testApprovalDeciders},
 		{"Delegations", testDelegations},

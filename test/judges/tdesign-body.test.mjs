@@ -184,9 +184,12 @@ test('two questions: one card at a time, and each answer is its own', async () =
   finished(between);
   const pay = card(between);
   assert.equal(pay.args.tool, 'pay_invoice');
-  // The handler of TDesign's examples names the wrong card of two alike: the option decides.
+  // The handler of TDesign's examples names the wrong card of two alike: that decides nothing. Without a card the option does.
   const wrong = { ...answerOf(pay, { optionId: pay.args.options[2].id }), toolCallId: mail.id };
-  const next = await b.say({ toolCallMessage: wrong });
+  finished(await b.say({ toolCallMessage: wrong }));
+  const left = await getJSON(`/api/approvals?status=PENDING&thread_id=${between[0].threadId}`);
+  assert.equal(left.approvals.length, 1, 'the wrong card decided');
+  const next = await b.say({ toolCallMessage: { ...wrong, toolCallId: undefined } });
   finished(next);
   assert.match(text(next), /took care of the mail.*left the invoice alone/);
 });

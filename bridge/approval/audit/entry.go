@@ -17,6 +17,7 @@ const (
 	ApprovalExpired   = "approval.expired"
 	ApprovalCancelled = "approval.cancelled" // with its Turn, by its Agent, or because that is gone
 	ApprovalDelegated = "approval.delegated"
+	ApprovalProposed  = "approval.edit_proposed"
 	// ApprovalChanged: the agent asked under the same id for something else.
 	ApprovalChanged   = "approval.arguments_changed"
 	ApprovalRefused   = "approval.refused" // a decision of a person who may not make it
