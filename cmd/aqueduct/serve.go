@@ -198,7 +198,7 @@ func (s *serveCmd) parts(log *slog.Logger, callers *auth.Auth, st store.Store, b
 		return made, err
 	}
 	directory.SetDefault(s.DefaultAgent)
-	directory.SetUnconfined(s.ACP.unconfined())
+	directory.Alone = s.ACP.unconfined()
 	rules, err := openPolicy(s.PolicyFile, log)
 	if err != nil {
 		return made, err
