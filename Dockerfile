@@ -15,12 +15,12 @@ COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certifica
 COPY --from=build --chown=65532:65532 /src/out/data /data
 USER 65532:65532
 WORKDIR /data
-# The token is made at the first start, in /data/token, and the log has a link that signs the page in once:
+# The state, and with it the token, is made in /data at the first start, and the log has a link that signs the page in once:
 #   docker run --name aqueduct -p 127.0.0.1:8080:8080 -v aqueduct:/data aqueduct
 #   docker exec aqueduct /aqueduct token show
 # One of your own: AQUEDUCT_TOKEN_FILE names a file that its user 65532 alone can read (mode 0400).
 ENV AQUEDUCT_LISTEN=0.0.0.0:8080 \
-    AQUEDUCT_DATABASE=sqlite:/data/aqueduct.db
+    AQUEDUCT_STATE=/data
 VOLUME /data
 EXPOSE 8080
 ENTRYPOINT ["/aqueduct"]

@@ -281,6 +281,7 @@ func (a *asker) rows(q *approval.Request, v policy.Verdict) (store.ToolCall, sto
 		Tool: approval.PlainTool(q.About()), ToolKind: q.ToolKind, Title: approval.PlainTitle(a.cfg.Filter.Text(q.Title)), Args: args, ArgsSHA256: a.cfg.Hash.Sum(args), Options: options,
 		ResponseSchema: q.ResponseSchema, Risk: cmp.Or(q.Risk, string(v.Risk)), CreatedAt: now, ExpiresAt: row.ExpiresAt,
 	}
+	asked.Unconfined = a.cfg.Agents.Unconfined(a.row.AgentID)
 	approval.SetTerms(&asked, v.Terms, a.row.Prompter(a.log.row))
 	if offer, ok := approval.OfferOf(q.ResponseSchema); ok && kind == store.ApprovalPermission && offer.Edited != "" {
 		asked.MayEdit = !v.ForbidsEdit()

@@ -92,7 +92,7 @@ func interruptOf(q approval.Question) agui.Interrupt {
 	if q.Approval.Kind == store.ApprovalInput {
 		i.Reason = "input_required"
 	}
-	if shown := approval.ShownOf(q.Approval); len(q.Approval.Args) > 0 {
+	if shown := approval.ShownOf(q.Approval); len(q.Approval.Args) > 0 || len(shown.Warnings) > 0 {
 		i.Metadata = mustJSON(shown)
 	}
 	return i

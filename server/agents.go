@@ -67,6 +67,7 @@ type agentJSON struct {
 	Source          string          `json:"source"`
 	Owner           string          `json:"owner,omitempty"`
 	Reason          string          `json:"reason,omitempty"`
+	Unconfined      bool            `json:"unconfined,omitempty"`
 	CheckedAt       *time.Time      `json:"checked_at,omitempty"`
 	RegisteredAt    time.Time       `json:"registered_at"`
 }
@@ -74,7 +75,7 @@ type agentJSON struct {
 func agentOut(e registry.Entry) agentJSON {
 	return agentJSON{
 		AgentID: e.ID, Name: e.Name, Endpoint: e.Endpoint, Capabilities: e.Capabilities, Status: e.Status, LastHeartbeatAt: answer.TimeOrNil(e.LastHeartbeatAt),
-		Protocol: e.Protocol, Source: string(e.Source), Owner: e.Owner, Reason: e.Reason, CheckedAt: answer.TimeOrNil(e.CheckedAt),
+		Protocol: e.Protocol, Source: string(e.Source), Owner: e.Owner, Reason: e.Reason, Unconfined: e.Unconfined, CheckedAt: answer.TimeOrNil(e.CheckedAt),
 		RegisteredAt: e.RegisteredAt.UTC(),
 	}
 }

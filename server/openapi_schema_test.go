@@ -388,7 +388,7 @@ func enumValues() map[string][]string {
 		"Approval.kind": kinds, "Approval.status": append(texts(store.ApprovalPending), decided...),
 		"Approval.warnings": {
 			safetext.WarnNumberPrecision, safetext.WarnNumberRange, safetext.WarnDuplicateKey, safetext.WarnBidi, safetext.WarnInvisible,
-			safetext.WarnControl, safetext.WarnInvalidText, safetext.WarnCut, safetext.WarnLabel,
+			safetext.WarnControl, safetext.WarnInvalidText, safetext.WarnCut, safetext.WarnLabel, safetext.WarnUnconfined,
 		},
 		"Problem.code":      codes(),
 		"Decision.decision": ruleOf[answer.Decision]("decision"),

@@ -51,6 +51,7 @@ type Approval struct {
 	ProposedBy     string
 	GrantID        string // the Grant that was made with the decision, or that made it
 	Reason         string
+	Unconfined     bool // the agent that asks could approve for itself
 	// Path is a JSON array of agent ids, from the thread's own agent to the one that asks, where that was called by
 	// another; nil elsewhere.
 	Path []byte

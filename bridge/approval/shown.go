@@ -18,11 +18,15 @@ type Shown struct {
 
 // ShownOf is an Approval's.
 func ShownOf(a store.Approval) Shown {
+	warnings := labelWarnings(a)
+	if a.Unconfined {
+		warnings = append(warnings, safetext.WarnUnconfined)
+	}
 	if len(a.Args) == 0 {
-		return Shown{Warnings: labelWarnings(a), Path: PathOf(a)}
+		return Shown{Warnings: warnings, Path: PathOf(a)}
 	}
 	args := safetext.OfArgs(a.Args)
-	return Shown{ArgsText: args.Text, Warnings: append(args.Warnings, labelWarnings(a)...), Path: PathOf(a)}
+	return Shown{ArgsText: args.Text, Warnings: append(args.Warnings, warnings...), Path: PathOf(a)}
 }
 
 // labelWarnings is for an option whose words mean the opposite of what its kind does: its kind decides.

@@ -36,6 +36,7 @@ type Entry struct {
 	Capabilities       json.RawMessage
 	Status             Status
 	Reason             string // why it is Offline or Failing, in words without addresses
+	Unconfined         bool   // it could approve for itself
 	CheckedAt          time.Time
 	LastHeartbeatAt    time.Time
 	RegisteredAt       time.Time
@@ -69,6 +70,7 @@ func (r *Registry) entry(who store.Principal, row store.Agent) Entry {
 	e := Entry{
 		ID: row.ID, Name: cmp.Or(row.Name, row.ID), Protocol: row.Protocol, Source: row.Source, Capabilities: row.Capabilities,
 		LastHeartbeatAt: row.LastHeartbeatAt, RegisteredAt: row.RegisteredAt,
+		Unconfined: r.cfg.Directory.Unconfined(row.ID),
 	}
 	if mayManage(who, row) {
 		e.Endpoint, e.Owner = row.Endpoint, row.Owner

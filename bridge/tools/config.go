@@ -30,6 +30,8 @@ type Config struct {
 	Listeners func(sessionID string) int
 	// Callback reports whether the client of a Turn is reached by a callback, also while it does not listen.
 	Callback func(ctx context.Context, r store.Reader, turnID string) (bool, error)
+	// Unconfined reports whether an agent could approve for itself; nil for none.
+	Unconfined func(agentID string) bool
 	// Notices writes the webhook notices of Questions.
 	Notices approval.Notices
 	// Client calls server tools. It decides which addresses may be reached.

@@ -35,7 +35,9 @@ type invoker struct {
 	deadlines *deadlines
 	notices   approval.Notices
 	ring      func(sessionID string)
-	logger    *slog.Logger
+	// unconfined reports whether an agent could approve for itself.
+	unconfined func(agentID string) bool
+	logger     *slog.Logger
 }
 
 // proposal is a call that is not kept yet.
@@ -323,6 +325,7 @@ func (i *invoker) insert(ctx context.Context, tx store.Tx, p *proposal, session 
 	var asked *store.Approval
 	if p.call.Status == store.ToolWaitingApproval {
 		a := approvalOf(p.call, p.verdict.Verdict, p.verdict.call.By.User)
+		a.Unconfined = i.unconfined != nil && i.unconfined(p.verdict.call.AgentID)
 		asked = &a
 		if err := tx.InsertApproval(ctx, a); err != nil {
 			return err

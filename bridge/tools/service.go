@@ -58,7 +58,7 @@ func New(cfg Config) *Service {
 		store: cfg.Store, registry: tools, judge: rules, runner: run, clients: clients, outcomes: outcome, commits: keep, deadlines: due, listen: cfg.Listen,
 		invoker: &invoker{
 			store: cfg.Store, limits: cfg.Limits, hash: cfg.Hash, registry: tools, judge: rules, runner: run, executor: execute, clients: clients,
-			commits: keep, deadlines: due, notices: cfg.Notices, ring: cfg.Ring, logger: cfg.Logger,
+			commits: keep, deadlines: due, notices: cfg.Notices, ring: cfg.Ring, logger: cfg.Logger, unconfined: cfg.Unconfined,
 		},
 		recovery: &recovery{
 			store: cfg.Store, runner: run, executor: execute, clients: clients, outcomes: outcome, notices: cfg.Notices, ring: cfg.Ring,

@@ -44,7 +44,6 @@ type acpFlags struct {
 	ACPMergeChars    int           `name:"acp-merge-chars" default:"16000" help:"Characters after which such a record is written at once."`
 	ProxyGrace       time.Duration `default:"45s" help:"How long a proxy's link may be cut before its turns fail."`
 	BootstrapFile    string        `hidden:"" help:"Not taken any more: see aqueduct token bootstrap."`
-	Key              keyFlag       `embed:""`
 	Confine          confineFlags  `embed:""`
 }
 
@@ -78,8 +77,8 @@ func (a *acpFlag) UnmarshalText(text []byte) error {
 // gateway is the settings of the gateway. baseURL is where agents reach this server. Its key is read when the first proxy
 // comes, so a server without proxies needs no file of keys. An agent of --acp rests for --acp-idle where its own settings
 // name no time.
-func (f *acpFlags) gateway(baseURL string, registry *auth.Registry, metrics *server.Metrics, local *auth.Keys) acpgateway.Config {
-	keys := &lateKeys{flag: f.Key, local: local, registry: registry}
+func (f *acpFlags) gateway(baseURL string, registry *auth.Registry, metrics *server.Metrics, local *auth.Keys, files *stateFlags) acpgateway.Config {
+	keys := &lateKeys{files: files, local: local, registry: registry}
 	agents := make(map[string]acpgateway.AgentConfig, len(f.ACPAgents.byID))
 	for id, a := range f.ACPAgents.byID {
 		agents[id] = a.config()
@@ -110,7 +109,7 @@ func (f *acpFlags) gateway(baseURL string, registry *auth.Registry, metrics *ser
 // own proxies. mu guards what is below it and is held while the file is read: requests that come meanwhile wait for
 // the one reading.
 type lateKeys struct {
-	flag     keyFlag
+	files    *stateFlags
 	local    *auth.Keys
 	registry *auth.Registry
 
@@ -167,11 +166,11 @@ func (k *lateKeys) file() (*auth.Keys, error) {
 	// Before the file is read, also in vain: with keys from before, a file that is bad is tried once in keyFileRest.
 	k.looked = time.Now()
 	// The stamp is taken before the file is read: a rotation in between is seen at the next look.
-	state, _ := stampOf(k.flag.SigningKeyFile)
+	state, _ := stampOf(k.files.SigningKeyFile)
 	if k.keys != nil && (state == k.state || state == stamp{}) { // unchanged, or gone: what was read stays good
 		return k.keys, nil
 	}
-	keys, err := k.flag.keys()
+	keys, err := k.files.keys()
 	if err != nil {
 		return nil, err
 	}
@@ -201,6 +200,16 @@ func (f *acpFlags) localProxies(self string, keys *auth.Keys, confined *child.Co
 		parts = append(parts, app.Part{Name: "proxy " + cfg.ID, Run: p.Run})
 	}
 	return parts, nil
+}
+
+// unconfined are the agents of --acp that could approve for themselves.
+func (f *acpFlags) unconfined() (ids []string) {
+	for _, a := range f.ACP {
+		if f.Confine.Unconfined {
+			ids = append(ids, a.id)
+		}
+	}
+	return ids
 }
 
 // awaitLocal returns when the proxies of --acp are connected, or after localLinkWait. It makes the first prompt after

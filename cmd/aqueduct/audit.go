@@ -23,11 +23,10 @@ type auditCmd struct {
 // auditSource is where the audit is, and what is known of it. Heads that are known from elsewhere are what a
 // rewritten chain cannot have: it would need their hashes.
 type auditSource struct {
-	Database databaseFlag `default:"sqlite:./data/aqueduct.db" help:"sqlite:PATH or postgres://…; a server may be running on it."`
-	Head     []headFlag   `help:"A head from the log, a webhook or the metrics, which must still be in the chain; repeatable." placeholder:"SEQ:HASH"`
-	Heads    string       `help:"File of heads that serve writes; audit.heads beside the key when not given." placeholder:"FILE"`
-	KeyFile  []string     `name:"audit-key-file" help:"Key of --audit-key-file of serve; repeatable, for replicas with keys of their own and for old keys. The one beside the database when not given." placeholder:"FILE"`
-	Key      keyFlag      `embed:""`
+	Files   stateFlags `embed:""`
+	Head    []headFlag `help:"A head from the log, a webhook or the metrics, which must still be in the chain; repeatable." placeholder:"SEQ:HASH"`
+	Heads   string     `help:"File of heads that serve writes; audit.heads beside the key when not given." placeholder:"FILE"`
+	KeyFile []string   `name:"audit-key-file" help:"Key of --audit-key-file of serve; repeatable, for replicas with keys of their own and for old keys. audit.key in the state folder when not given." placeholder:"FILE"`
 }
 
 // walk is the way through the chain with all that is known of it. A key that is named must be there; the one beside
@@ -37,7 +36,7 @@ func (c auditSource) walk() (w *audit.Walk, first store.AuditKey, err error) {
 	w = &audit.Walk{}
 	files := c.KeyFile
 	if len(files) == 0 {
-		files = []string{c.Database.beside(c.Key, auditKeyName)}
+		files = []string{c.Files.in(auditKeyName)}
 	}
 	for _, path := range files {
 		key, err := readAuditKey(path)
@@ -76,7 +75,7 @@ type auditVerifyCmd struct {
 func (c auditSource) open(ctx context.Context) (st looking, w *audit.Walk, first store.AuditKey, err error) {
 	// The keys and heads first: without what the chain is checked by there is no reason to open the database.
 	if w, first, err = c.walk(); err == nil {
-		st, err = c.Database.look(ctx)
+		st, err = c.Files.Database.look(ctx)
 	}
 	return st, w, first, err
 }

@@ -14,7 +14,7 @@ import (
 
 // auditFlags are the settings of the audit.
 type auditFlags struct {
-	AuditKeyFile string `name:"audit-key-file" help:"File with the key that authenticates the audit's entries; made on first use. Beside the SQLite database, or beside the signing key, when not given. Replicas should share it." placeholder:"FILE"`
+	AuditKeyFile string `name:"audit-key-file" help:"File with the key that authenticates the audit's entries; made on first use. audit.key in the state folder when not given. Replicas should share it." placeholder:"FILE"`
 }
 
 const (

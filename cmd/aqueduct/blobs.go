@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -25,7 +24,7 @@ import (
 
 // blobFlags name the blob store. Replicas share one.
 type blobFlags struct {
-	BlobDir         string `help:"Folder for what is too large for a row; \"blobs\" beside the SQLite database when not given. With PostgreSQL and neither --blob-dir nor --blob-url the rows hold all. Replicas share it." placeholder:"DIR"`
+	BlobDir         string `help:"Folder for what is too large for a row; \"blobs\" in the state folder when not given. With PostgreSQL and neither --blob-dir nor --blob-url the rows hold all. Replicas share it." placeholder:"DIR"`
 	BlobURL         string `name:"blob-url" help:"Bucket for it instead, as s3://BUCKET/PREFIX?endpoint=URL&region=REGION. Its key is in --blob-key-file, else in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY." placeholder:"URL"`
 	BlobKeyFile     string `help:"File with the access key and the secret key of --blob-url, with white space between them." placeholder:"FILE"`
 	MaxContextBytes int64  `default:"1073741824" help:"Most bytes of one user's entries in the context store."`
@@ -43,11 +42,11 @@ const (
 // open makes the blob store that the flags name and tries it; nil is none. What is written for that has no row, so its id is the
 // replica's: what a start leaves that was killed, the next one deletes. A full disk does not fail the start, because the server
 // frees the disk by deleting threads.
-func (f blobFlags) open(ctx context.Context, db databaseFlag, name string, log *slog.Logger) (blob.Store, error) {
+func (f blobFlags) open(ctx context.Context, files *stateFlags, name string, log *slog.Logger) (blob.Store, error) {
 	if f.BlobURL != "" && f.BlobDir != "" {
 		return nil, errors.New("--blob-dir and --blob-url contradict each other")
 	}
-	st, flag, err := f.make(db)
+	st, flag, err := f.make(files)
 	if err != nil || st == nil {
 		return nil, err
 	}
@@ -64,14 +63,14 @@ func (f blobFlags) open(ctx context.Context, db databaseFlag, name string, log *
 	return st, nil
 }
 
-func (f blobFlags) make(db databaseFlag) (st blob.Store, flag string, err error) {
+func (f blobFlags) make(files *stateFlags) (st blob.Store, flag string, err error) {
 	if f.BlobURL != "" {
 		if st, err = f.bucket(os.Getenv); err != nil {
 			return nil, "", fmt.Errorf("--blob-url: %w", err)
 		}
 		return st, "--blob-url", nil
 	}
-	folder := f.folder(db)
+	folder := f.folder(files)
 	if folder == "" {
 		return nil, "", nil
 	}
@@ -82,15 +81,15 @@ func (f blobFlags) make(db databaseFlag) (st blob.Store, flag string, err error)
 }
 
 // folder is the folder of blobs; "" for none. Beside PostgreSQL there is none that all replicas are known to share.
-func (f blobFlags) folder(db databaseFlag) string {
-	path, ok := db.file()
+func (f blobFlags) folder(files *stateFlags) string {
+	_, ok := files.Database.file()
 	switch {
 	case f.BlobDir != "":
 		return f.BlobDir
 	case f.BlobURL != "" || !ok:
 		return ""
 	}
-	return filepath.Join(filepath.Dir(path), blobFolder)
+	return files.in(blobFolder)
 }
 
 // bucket is the store in a bucket. Its address may be private and this machine, for the operator named it.
@@ -138,8 +137,8 @@ func (f blobFlags) keys(env func(string) string) (s3.Credentials, error) {
 }
 
 // secrets are what the agents of this machine must not be able to read.
-func (f blobFlags) secrets(db databaseFlag) (list []string) {
-	for _, path := range []string{f.BlobKeyFile, f.folder(db)} {
+func (f blobFlags) secrets(files *stateFlags) (list []string) {
+	for _, path := range []string{f.BlobKeyFile, f.folder(files)} {
 		if path != "" {
 			list = append(list, path)
 		}

@@ -24,7 +24,7 @@ type tokenBootstrapCmd struct {
 	Name     string        `help:"Name of the proxy, shown to people."`
 	TTL      time.Duration `name:"ttl" help:"Life of the token: 1h by default and a day at most, because it works once; 2160h by default with --reusable. The tokens that the proxy gets with a reusable one expire with it."`
 	Life     tokenFlags    `embed:""`
-	Key      keyFlag       `embed:""`
+	Files    stateFlags    `embed:""`
 }
 
 // bootstrapTime is the life of a token that works once, without --ttl.
@@ -41,7 +41,7 @@ func (c *tokenBootstrapCmd) Run(to output) error {
 			return fmt.Errorf("--%s: %q is not an id: letters, digits and . _ : - only", flag, id)
 		}
 	}
-	keys, err := c.Key.keys()
+	keys, err := c.Files.keys()
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (s *serveCmd) proxyAccess(registry *auth.Registry) *server.ProxyAccess {
 	return &server.ProxyAccess{
 		Admit:    registry.Admit,
 		Made:     registry.Made,
-		Keys:     (&lateKeys{flag: s.ACP.Key}).file,
+		Keys:     (&lateKeys{files: &s.Files}).file,
 		Reserved: func(id string) bool { return slices.Contains(reserved, id) },
 	}
 }

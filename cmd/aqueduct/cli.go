@@ -69,5 +69,10 @@ func run(ctx context.Context, args []string, env lookup, to output) error {
 	if err != nil {
 		return &exitError{exitUsage, fmt.Errorf("%w (see aqueduct --help)", err)}
 	}
+	if set.earlier != nil {
+		if err := set.earlier(); err != nil {
+			return err
+		}
+	}
 	return parsed.Run()
 }

@@ -1,6 +1,6 @@
 // Keeping secrets from agents. An agent runs commands that its model made up, as a process of this machine; without a
-// boundary it could read the token and approve its own calls. The means are an account of its own (--acp-user) and
-// Landlock.
+// boundary it could read the token and approve its own calls. The means are an account of its own (--acp-user), Landlock
+// and namespaces.
 
 package main
 
@@ -23,8 +23,9 @@ import (
 // proxy.
 type confineFlags struct {
 	ACPUser    string   `name:"acp-user" help:"Account that agents and commands of --mcp run as, where this is root: its files and processes are all they reach." placeholder:"USER"`
-	ACPConfine string   `name:"acp-confine" enum:"auto,require,off" default:"auto" help:"Keep the token, keys and database from agents and commands of --mcp, by Landlock and --acp-user: auto as far as that is possible, with a warning where it is not; require refuses to start then; off does not."`
+	Unconfined bool     `help:"Let agents and commands of --mcp reach the token, keys and database: an agent could then approve for itself. Without this flag they are kept from the state folder, or the start is refused."`
 	ACPEnv     []string `name:"acp-env" help:"Name of a variable that agents inherit although it looks like a secret, as in ANTHROPIC_API_KEY; repeatable." placeholder:"NAME"`
+	ACPConfine string   `name:"acp-confine" hidden:"" help:"Not taken any more: see --unconfined."`
 
 	settingsFile string
 }
@@ -38,32 +39,69 @@ func (f *confineFlags) AfterApply(set *settings) error {
 // confineName is the argument by which this program applies Landlock to itself and becomes an agent.
 const confineName = "confine"
 
-// confineSelf is that: it returns only with an error. args are "--protect PATH" pairs, "--", and the command. The
-// helper is a second start of this program: Landlock binds a process and its children and cannot be taken back, so
-// the server itself must not enter it.
+// confineSelf is that: it returns only with an error. args are those of child.Confinement.Wrap. The helper is a second start
+// of this program: Landlock binds a process and its children and cannot be taken back, so the server itself must not enter it.
 func confineSelf(args []string) error {
-	var protect []string
-	for len(args) > 1 && args[0] == "--protect" {
-		protect, args = append(protect, args[1]), args[2:]
+	var c child.Confinement
+	for len(args) > 1 && args[0] != "--" {
+		switch args[0] {
+		case "--protect":
+			c.Protect = append(c.Protect, args[1])
+		case "--hide":
+			c.Hide = append(c.Hide, args[1])
+		case "--apart":
+			c.Apart, args = true, args[1:]
+			continue
+		}
+		args = args[2:]
 	}
 	if len(args) == 0 || args[0] != "--" {
 		return errors.New("confine: expected -- and a command")
 	}
-	return child.Confine(protect, args[1:])
+	return child.Confine(c, args[1:])
 }
 
-// confinement is what keeps the secrets from agents. They work in the directories work, or in new ones below
-// workspaces. Either means is enough; the error or warning names what stands in the way of both. nil with no error is
-// an agent that runs unconfined.
-func (f *confineFlags) confinement(secrets, work []string, workspaces string, log *slog.Logger) (*child.Confinement, error) {
-	if f.ACPConfine == "off" {
+// errOldConfine is for who still gives the flag of earlier versions.
+var errOldConfine = errors.New("--acp-confine is not taken any more: agents are always kept from the state folder, or the start is refused; --unconfined lets them reach it")
+
+// unconfinedWarning is for the log of a start with --unconfined.
+const unconfinedWarning = "--unconfined: agents can read the token, keys and database, and this process's environment and memory; an agent could approve for itself"
+
+// confinement keeps the state folder and the other secrets from agents. They work in the directories work, or in new ones
+// below workspaces. It returns nil with no error for agents that run unconfined, which --unconfined alone allows.
+//
+// The means, in this order: an account of their own (--acp-user); Landlock; and, where Landlock cannot take a path away
+// because agents write to a folder above it, namespaces with an empty folder in its place.
+func (f *confineFlags) confinement(kept kept, work []string, workspaces string, log *slog.Logger) (*child.Confinement, error) {
+	if kept.another == "" || f.Unconfined {
+		return f.confine(kept, work, workspaces, log)
+	}
+	all := kept
+	all.secrets = append(slices.Clone(kept.secrets), kept.another)
+	if c, err := f.confine(all, work, workspaces, log); err == nil {
+		return c, nil
+	}
+	c, err := f.confine(kept, work, workspaces, log)
+	if err == nil {
+		log.Warn("agents can read the default state folder, which is not that of this start; end a server that runs on it, or remove it", slog.String("folder", kept.another))
+	}
+	return c, err
+}
+
+// confine is confinement from just those files.
+func (f *confineFlags) confine(kept kept, work []string, workspaces string, log *slog.Logger) (*child.Confinement, error) {
+	if f.ACPConfine != "" {
+		return nil, errOldConfine
+	}
+	if f.Unconfined {
 		if f.ACPUser != "" {
-			return nil, errors.New("--acp-user and --acp-confine off contradict each other")
+			return nil, errors.New("--acp-user and --unconfined contradict each other")
 		}
-		log.Warn("--acp-confine off: agents can read the token, keys and database, and this process's environment and memory")
+		log.Warn(unconfinedWarning)
 		return nil, nil
 	}
-	c := &child.Confinement{}
+	// The running program and not its path: an update may have replaced that meanwhile.
+	c := &child.Confinement{Helper: []string{"/proc/self/exe", confineName}}
 	home, _ := os.UserHomeDir() // without one no agent writes to it
 	if f.ACPUser != "" {
 		user, err := child.LookupUser(f.ACPUser)
@@ -76,26 +114,38 @@ func (f *confineFlags) confinement(secrets, work []string, workspaces string, lo
 	// A protected path below one of them cannot be kept by Landlock, and a directory that holds one of them is not
 	// protected whole.
 	used := append(slices.Clone(work), workspaces, home, os.TempDir())
-	c.Protect = protected(append(secrets, f.settingsFile), used)
-	why := "this kernel has no Landlock"
-	if child.LandlockWorks() {
-		// Landlock grants by directory: what lies below one that agents need cannot be taken out of it.
-		if left := c.Unprotectable(used); len(left) > 0 {
-			why = strings.Join(left, ", ") + " lies below a directory that agents write to"
-		} else {
-			// The running program and not its path: an update may have replaced that meanwhile.
-			c.Helper = []string{"/proc/self/exe", confineName}
+	landlock := child.LandlockWorks()
+	if err := kept.check(used, c.User != nil || landlock); err != nil {
+		return nil, err
+	}
+	if kept.state != "" {
+		c.Protect = []string{kept.state}
+	}
+	c.Protect = append(c.Protect, protected(kept.state, append(kept.secrets, f.settingsFile), used)...)
+	left := c.Unprotectable(used)
+	switch {
+	case c.User != nil && (!landlock || len(left) > 0):
+		c.Helper = nil // the account alone keeps them out: check tries that
+	case !landlock:
+		c.Apart, c.Hide = true, c.Protect
+	default:
+		c.Apart, c.Hide = len(left) > 0, left
+	}
+	if err := f.checkLinks(c, used, landlock); err != nil {
+		return nil, err
+	}
+	// What Landlock takes from root it could get by settings of the kernel, which namespaces keep; where there are none,
+	// Landlock alone has to do.
+	if os.Geteuid() == 0 && len(c.Helper) > 0 && c.User == nil && !c.Apart {
+		apart := *c
+		if apart.Apart = true; f.check(&apart, work) == nil {
+			return &apart, nil
 		}
 	}
-	if c.User == nil && len(c.Helper) == 0 {
-		if f.ACPConfine == "require" {
-			return nil, fmt.Errorf("--acp-confine require: agents cannot be confined, because %s; use --acp-user as root, or keep the data elsewhere", why)
-		}
-		log.Warn("agents run unconfined: they can read the token, keys and database, and this process's environment and memory; use --acp-user as root, or keep the data outside of the agents' folders, home and temporary files",
-			slog.String("because", why))
-		return nil, nil
+	if err := f.check(c, work); err != nil {
+		return nil, fmt.Errorf("agents are not kept from the state folder %s: %w. %s", kept.state, err, waysOut)
 	}
-	return c, f.check(c, work)
+	return c, nil
 }
 
 // check tries what a confined process can read, and refuses a confinement that does not hold. It is tried and not
@@ -107,6 +157,11 @@ func (f *confineFlags) check(c *child.Confinement, dirs []string) error {
 		info, err := os.Stat(path)
 		if err != nil {
 			continue
+		}
+		if c.User != nil && len(c.Helper) == 0 {
+			if dir := c.User.Replaces(path); dir != "" {
+				return fmt.Errorf("user %s can put other files into the place of %s, because %s belongs to that user or lets it write", c.User.Name, path, dir)
+			}
 		}
 		// SQLite makes its files with the umask's mode, and -wal and -shm with that of the database.
 		if c.User != nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 && strings.Contains(filepath.Base(path), ".db") {
@@ -137,10 +192,11 @@ func (f *confineFlags) check(c *child.Confinement, dirs []string) error {
 // protected are the secrets and, where agents use nothing in it, the directories that these lie in: a database makes
 // files beside itself, and a new key comes beside the old. Directories are protected rather than files where
 // possible: SQLite makes -wal and -shm files later, and a rotated key is a new file.
-func protected(secrets, used []string) []string {
+// Those in the state folder need no entry of their own.
+func protected(state string, secrets, used []string) []string {
 	var list []string
 	for _, path := range secrets {
-		if path == "" {
+		if path == "" || state != "" && child.Inside(child.RealPath(state), child.RealPath(path)) {
 			continue
 		}
 		whole, err := filepath.Abs(path)
@@ -169,7 +225,7 @@ func ofOurs(dir string) bool {
 // added here; an agent could read it otherwise.
 func (s *serveCmd) secretFiles() []string {
 	list := []string{
-		s.TokenFile, s.Database.beside(s.ACP.Key, tokenName), s.ACP.Key.SigningKeyFile, s.auditKeyFile(), s.Redact.keyFile(s.Database),
+		s.TokenFile, s.Files.SigningKeyFile, s.auditKeyFile(), s.Redact.keyFile(&s.Files),
 		s.Transport.TLSKey, s.OIDC.OIDCClientSecretFile,
 	}
 	for _, a := range s.AgentSecrets.AgentSecret {
@@ -183,9 +239,9 @@ func (s *serveCmd) secretFiles() []string {
 	}
 	list = append(list, s.toolSecrets()...)
 	list = append(list, s.Models.secrets()...)
-	list = append(list, s.Blobs.secrets(s.Database)...)
+	list = append(list, s.Blobs.secrets(&s.Files)...)
 	list = append(list, s.MCP.secrets()...)
-	if path, ok := s.Database.file(); ok {
+	if path, ok := s.Files.Database.file(); ok {
 		list = append(list, path, path+"-wal", path+"-shm")
 	}
 	return list
@@ -210,6 +266,19 @@ func (s *serveCmd) toolSecrets() (list []string) {
 	return list
 }
 
+// confine keeps the files of this server from agents. The signing key is made first where it is not there: it could not be
+// hidden otherwise, and an agent could put one of its own in its place.
+func (s *serveCmd) confine(work []string, workspaces string, log *slog.Logger) (*child.Confinement, error) {
+	if !exists(s.Files.SigningKeyFile) {
+		if _, err := s.Files.keys(); err != nil {
+			return nil, fmt.Errorf("--signing-key-file: %w", err)
+		}
+	}
+	database, _ := s.Files.Database.file()
+	files := kept{state: s.Files.alias, database: database, secrets: s.secretFiles()}
+	return s.ACP.Confine.confinement(files.withAnother(), work, workspaces, log)
+}
+
 // confineLocal is the confinement of the agents of --acp; nil without any. With workspaces the agents work in folders
 // that do not exist yet, so there are none to try.
 func (s *serveCmd) confineLocal(log *slog.Logger) (*child.Confinement, error) {
@@ -222,7 +291,12 @@ func (s *serveCmd) confineLocal(log *slog.Logger) (*child.Confinement, error) {
 			work = append(work, cmp.Or(s.ACP.ACPAgents.byID[a.id].Cwd, s.ACP.ACPCwd))
 		}
 	}
-	return s.ACP.Confine.confinement(s.secretFiles(), absolute(work), s.ACP.ACPWorkspaces, log)
+	for _, a := range s.ACP.ACP {
+		if err := s.checkCommand("--acp "+a.id, a.command); err != nil {
+			return nil, err
+		}
+	}
+	return s.confine(absolute(work), s.ACP.ACPWorkspaces, log)
 }
 
 // confineServers is the confinement of the commands of --mcp. They work where the server was started, and are not tried
@@ -231,7 +305,22 @@ func (s *serveCmd) confineServers(log *slog.Logger) (*child.Confinement, error) 
 	if s.wraps {
 		return nil, nil
 	}
-	return s.ACP.Confine.confinement(s.secretFiles(), nil, "", log)
+	for _, of := range s.MCP.MCP {
+		if err := s.checkCommand("--mcp "+of.Name, of.Command); err != nil {
+			return nil, err
+		}
+	}
+	return s.confine(nil, "", log)
+}
+
+// checkCommand refuses a command with a file of the state folder, which is not there for it.
+func (s *serveCmd) checkCommand(flag string, words []string) error {
+	for _, path := range absolute(words) {
+		if child.Inside(s.Files.dir, child.RealPath(path)) && exists(path) && !s.ACP.Confine.Unconfined {
+			return fmt.Errorf("%s: %s lies in the state folder %s, which agents cannot see: give the state a folder of its own, by --state DIR", flag, path, s.Files.dir)
+		}
+	}
+	return nil
 }
 
 // absolute leaves out paths that are empty or have no absolute form.
@@ -245,20 +334,12 @@ func absolute(paths []string) []string {
 	return list
 }
 
-// secretFiles are those of a proxy.
-func (c *proxyCmd) secretFiles(state string) []string {
-	list := []string{c.TokenFile, c.BootstrapFile}
-	if state != "" {
-		list = append(list, filepath.Join(state, "token"))
-	}
-	return list
-}
-
 // confinement is that of a proxy on a machine of its own; its secrets are its tokens.
 func (c *proxyCmd) confinement(cfg proxy.Config) (*child.Confinement, error) {
 	work := []string{c.AgentHome}
 	if c.Workspaces == "" {
 		work = append(work, cmp.Or(c.Cwd, "."))
 	}
-	return c.Confine.confinement(c.secretFiles(cfg.State), absolute(work), c.Workspaces, cfg.Log)
+	files := kept{state: cfg.State, secrets: []string{c.TokenFile, c.BootstrapFile}}
+	return c.Confine.confinement(files.withAnother(), absolute(work), c.Workspaces, cfg.Log)
 }

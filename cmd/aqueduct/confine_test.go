@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -77,11 +78,11 @@ func TestS21AgentReadsNoSecret(t *testing.T) {
 		api   int // what a request without a token gets
 	}
 	cases := map[string]means{
-		"nothing": {flags: []string{"--auth", "none", "--acp-confine", "off"}, reads: true, uid: os.Geteuid(), api: 200},
+		"nothing": {flags: []string{"--auth", "none", "--unconfined"}, reads: true, uid: os.Geteuid(), api: 200},
 	}
 	if child.LandlockWorks() {
-		cases["landlock"] = means{flags: []string{"--acp-confine", "require"}, uid: os.Geteuid(), api: 401}
-		cases["landlock, workspaces"] = means{flags: []string{"--acp-confine", "require", "--acp-workspaces", filepath.Join(root, "spaces")}, uid: os.Geteuid(), api: 401}
+		cases["landlock"] = means{uid: os.Geteuid(), api: 401}
+		cases["landlock, workspaces"] = means{flags: []string{"--acp-workspaces", filepath.Join(root, "spaces")}, uid: os.Geteuid(), api: 401}
 	} else {
 		t.Log("not tried: this kernel has no Landlock")
 	}
@@ -120,16 +121,37 @@ func TestS21AgentReadsNoSecret(t *testing.T) {
 	}
 }
 
-// TestConfinementSaysWhatItIsNot: data below a folder that agents write to cannot be kept from them by Landlock. That is
-// reported, or refused where confinement is required.
-func TestConfinementSaysWhatItIsNot(t *testing.T) {
+// TestS44RefusedInWords: a state that agents could write to, or that they could put another one into the place of, is
+// refused, and the refusal names the ways out. What --acp-confine was is refused too.
+func TestS44RefusedInWords(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	args := []string{"serve", "--auth", "none", "--listen", "127.0.0.1:0", "--database", "sqlite:" + filepath.Join(dir, "x.db"), "--signing-key-file", filepath.Join(dir, "k"), "--acp", "code=true", "--acp-cwd", dir}
-	if _, err := program(t, env(), append(args, "--acp-confine", "require")...); err == nil || !strings.Contains(err.Error(), "cannot be confined") {
-		t.Error(err)
+	work := filepath.Join(dir, "work")
+	if err := errors.Join(os.Mkdir(work, 0o700), os.Mkdir(filepath.Join(dir, "real"), 0o700), os.Symlink("real", filepath.Join(dir, "link"))); err != nil {
+		t.Fatal(err)
 	}
-	if _, err := program(t, env(), append(args, "--acp-confine", "off", "--acp-user", "nobody")...); err == nil {
-		t.Error("a user, and off")
+	for name, c := range map[string]struct {
+		flags []string
+		want  []string
+	}{
+		"the agent's folder is the state":       {[]string{"--state", work, "--acp-cwd", work}, []string{"agents write to " + work, "--state /var/lib/aqueduct", "--unconfined"}},
+		"the agent's folder is in the state":    {[]string{"--state", dir, "--acp-cwd", work}, []string{"agents write to", "give the state a folder of its own"}},
+		"the state is beside SQLite's file":     {[]string{"--database", "sqlite:" + filepath.Join(work, "x.db"), "--acp-cwd", work}, []string{"agents write to"}},
+		"the database is elsewhere":             {[]string{"--state", filepath.Join(dir, "state"), "--database", "sqlite:" + filepath.Join(work, "x.db"), "--acp-cwd", work}, []string{"leave --database out"}},
+		"a link that agents could replace":      {[]string{"--state", filepath.Join(dir, "link", "state"), "--acp-cwd", work}, []string{"a link that agents could replace", filepath.Join(dir, "real", "state")}},
+		"--acp-confine":                         {[]string{"--state", filepath.Join(dir, "other"), "--acp-confine", "off"}, []string{"--unconfined"}},
+		"an account, and unconfined":            {[]string{"--state", filepath.Join(dir, "another"), "--unconfined", "--acp-user", "nobody"}, []string{"contradict"}},
+		"commands of --mcp, the folder is HOME": {[]string{"--state", os.TempDir(), "--mcp", "a=true"}, []string{"agents write to"}},
+	} {
+		args := append([]string{"serve", "--listen", "127.0.0.1:0"}, c.flags...)
+		if !slices.Contains(c.flags, "--mcp") {
+			args = append(args, "--acp", "code=true")
+		}
+		_, err := program(t, env(), args...)
+		for _, want := range c.want {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %q is not in: %v", name, want, err)
+			}
+		}
 	}
 }

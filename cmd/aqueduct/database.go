@@ -1,4 +1,4 @@
-// The database flag: which of the two stores it names, how it is printed, and where files lie that belong beside it.
+// The database flag: which of the two stores it names, how it is printed, and how it is opened.
 
 package main
 
@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"net/url"
-	"path/filepath"
 	"strings"
 
 	"aqueduct/store"
@@ -58,15 +57,6 @@ func (d databaseFlag) open(ctx context.Context, key store.AuditKey) (store.Store
 
 // errNoDatabase is what a flag gets that names neither kind.
 var errNoDatabase = errors.New("--database: expected sqlite:PATH or postgres://…")
-
-// beside is where a file of the server lies that no flag names: in the folder of the SQLite database, or, where the database has
-// no folder here, in that of the signing key.
-func (d databaseFlag) beside(key keyFlag, name string) string {
-	if path, ok := d.file(); ok {
-		return filepath.Join(filepath.Dir(path), name)
-	}
-	return filepath.Join(filepath.Dir(key.SigningKeyFile), name)
-}
 
 // file is the SQLite database's file; false for any other database.
 func (d databaseFlag) file() (string, bool) {

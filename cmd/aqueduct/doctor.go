@@ -10,12 +10,15 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"aqueduct/agui/doctor"
 	"aqueduct/agui/doctor/recorder"
+	"aqueduct/internal/secretfile"
+	"aqueduct/server/auth"
 )
 
 // doctorCmd asks an endpoint for one run. It exits with 0 when nothing was found, 1 with findings, and 2 when the
@@ -23,7 +26,7 @@ import (
 type doctorCmd struct {
 	URL       string        `arg:"" help:"The endpoint, as a client is given it."`
 	Prompt    string        `default:"Say hello in one short sentence." help:"What is asked; one run is made of it."`
-	TokenFile string        `help:"File that holds a bearer token for the endpoint." placeholder:"FILE"`
+	TokenFile string        `help:"File that holds a bearer token for the endpoint. Without it, an endpoint of the server that runs on the state folder gets that server's token." placeholder:"FILE"`
 	Header    []string      `help:"A header of every request, such as 'X-Api-Key: …'; repeatable. Other users of this machine can read it: a credential is better in --token-file." placeholder:"HEADER" sep:"none"`
 	Origin    string        `help:"Origin whose pages are to be let in, such as https://app.example.com; without it only what is let in by mistake is looked for." placeholder:"ORIGIN"`
 	Old       bool          `help:"Ask as a client from before AG-UI 1.0, without protocolVersion."`
@@ -31,6 +34,7 @@ type doctorCmd struct {
 	Patience  time.Duration `default:"2m" help:"How long the run may take."`
 	JSON      bool          `name:"json" help:"Print the report as JSON."`
 	Insecure  bool          `help:"Let an endpoint on another machine be called by http://."`
+	Files     stateFlags    `embed:""`
 }
 
 // The exit codes.
@@ -82,11 +86,11 @@ func (c *doctorCmd) examine(ctx context.Context) (doctor.Report, error) {
 		}
 		header.Set(strings.TrimSpace(name), strings.TrimSpace(value))
 	}
-	if c.TokenFile != "" {
-		token, err := readToken(c.TokenFile)
-		if err != nil {
-			return doctor.Report{}, err
-		}
+	token, err := c.token(header)
+	if err != nil {
+		return doctor.Report{}, err
+	}
+	if token != "" {
 		header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
 	}
 	exchange, err := recorder.Record(ctx, recorder.Options{
@@ -96,6 +100,23 @@ func (c *doctorCmd) examine(ctx context.Context) (doctor.Report, error) {
 		return doctor.Report{}, err
 	}
 	return doctor.Examine(exchange), nil
+}
+
+// token returns the token for the endpoint, or "". The state folder has that of its own server alone: any other program of this
+// machine must not get it.
+func (c *doctorCmd) token(given http.Header) (auth.Secret, error) {
+	own := c.Files.server()
+	switch {
+	case c.TokenFile != "":
+		return readToken(c.TokenFile)
+	case given.Get("Authorization") != "" || own == "" || !strings.HasPrefix(c.URL, own+"/"):
+		return "", nil
+	}
+	token, err := secretfile.Read(c.Files.in(tokenName))
+	if errors.Is(err, os.ErrNotExist) {
+		return "", nil // the server has a token file of its own, or needs no token
+	}
+	return auth.Secret(token), err
 }
 
 // print writes the report: as JSON with the members of doctor.Report, or for people. What it quotes was made safe for

@@ -39,8 +39,11 @@ type mcpCmd struct {
 	ToolTimeout time.Duration `help:"How long a tool of --wrap may run; 24h when not given." placeholder:"DURATION"`
 
 	PageListen string `default:"127.0.0.1:0" help:"Address of the page of --wrap, where calls are approved that the client does not ask about."`
-	State      string `help:"Directory that keeps the token of the page of --wrap, and the record of its calls while it runs; by default that of the user's state." placeholder:"DIR"`
 }
+
+// wrapFolder is the folder of --wrap in the state folder where --state does not name another: it keeps the token of the page,
+// and the record of calls while a run lasts.
+const wrapFolder = "mcp"
 
 // wrappedTime is how long a tool of --wrap may run: without the gate nothing ended it but its client.
 const wrappedTime = 24 * time.Hour
@@ -107,9 +110,12 @@ func (m *mcpCmd) wrapped(ctx context.Context, to output) error {
 	if !mcpservers.ValidName(m.As) {
 		return fmt.Errorf("--as %s: a name is 1 to 32 letters, digits, underscores or hyphens", m.As)
 	}
-	state, err := m.state()
-	if err != nil {
-		return err
+	state := m.Server.Files.dir
+	if m.Server.Files.State == "" {
+		state = m.Server.Files.in(wrapFolder)
+	}
+	if err := os.MkdirAll(state, 0o700); err != nil {
+		return fmt.Errorf("--state: %w", err)
 	}
 	folder, held, err := runFolder(state)
 	if err != nil {
@@ -156,27 +162,6 @@ func (m *mcpCmd) wrapped(ctx context.Context, to output) error {
 	return both.Wait()
 }
 
-// state is the directory of --state.
-func (m *mcpCmd) state() (string, error) {
-	dir := m.State
-	if dir == "" {
-		base := os.Getenv("XDG_STATE_HOME")
-		if base == "" {
-			home, err := os.UserHomeDir()
-			if err != nil {
-				return "", fmt.Errorf("--state: %w", err)
-			}
-			base = filepath.Join(home, ".local", "state")
-		}
-		dir = filepath.Join(base, "aqueduct", "mcp")
-	}
-	dir, err := filepath.Abs(dir)
-	if err == nil {
-		err = os.MkdirAll(dir, 0o700)
-	}
-	return dir, err
-}
-
 // server is the command serve with the flags that --wrap stands for. It takes nothing from the environment: settings there
 // are of another server.
 func (m *mcpCmd) server(folder, tokenFile string, to output) (*serveCmd, error) {
@@ -193,7 +178,7 @@ func (m *mcpCmd) server(folder, tokenFile string, to output) (*serveCmd, error) 
 	// The command has as much time as if its client had started it. The name of the
 	// folder is that of the replica, so that two runs never fence each other.
 	args := []string{
-		"serve", "--listen", m.PageListen, "--database", "sqlite:" + filepath.Join(folder, "aqueduct.db"), "--token-file", tokenFile, "--mcp", m.As + "=" + m.Wrap,
+		"serve", "--listen", m.PageListen, "--state", folder, "--token-file", tokenFile, "--mcp", m.As + "=" + m.Wrap,
 		"--name", filepath.Base(folder),
 		"--tool-timeout", cmp.Or(m.ToolTimeout, wrappedTime).String(),
 	}

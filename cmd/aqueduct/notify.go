@@ -108,7 +108,7 @@ func (f notifyFlags) channels() (channel.Webhooks, error) {
 // apply sets whom the server notifies, and how. Without a target none are sent. Links are signed with a key that
 // follows from the one of tokens, so that all replicas read them. Redirects are not followed: a target that answers
 // with one could send questions to an address that was never allowed.
-func (f *notifyFlags) apply(of *app.Config, allow []string, key keyFlag) error {
+func (f *notifyFlags) apply(of *app.Config, allow []string, files *stateFlags) error {
 	// Channels need the notifier as well: their callbacks are rows of the same outbox.
 	hooks, err := f.channels()
 	if err != nil || len(f.Webhooks) == 0 && len(hooks) == 0 {
@@ -132,7 +132,7 @@ func (f *notifyFlags) apply(of *app.Config, allow []string, key keyFlag) error {
 	}
 	cfg.Client = gate.Client()
 	if f.PublicURL != "" {
-		signer, err := key.linkSigner()
+		signer, err := files.linkSigner()
 		if err != nil {
 			return err
 		}
@@ -144,8 +144,8 @@ func (f *notifyFlags) apply(of *app.Config, allow []string, key keyFlag) error {
 
 // linkSigner signs with the newest of the keys and knows the older ones. So a rotation of the signing key leaves the
 // links in people's mail good while the key before it is kept.
-func (k keyFlag) linkSigner() (*decide.Signer, error) {
-	keys, err := auth.LoadKeys(k.SigningKeyFile)
+func (f *stateFlags) linkSigner() (*decide.Signer, error) {
+	keys, err := auth.LoadKeys(f.SigningKeyFile)
 	if err != nil {
 		return nil, err
 	}

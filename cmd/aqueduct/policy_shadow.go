@@ -23,9 +23,9 @@ import (
 
 // policyShadowCmd decides again what was decided, with another file.
 type policyShadowCmd struct {
-	File     string       `arg:"" help:"The policy file to try."`
-	Database databaseFlag `default:"sqlite:./data/aqueduct.db" help:"Whose calls: sqlite:PATH or postgres://…; a server may be running on it."`
-	Calls    string       `help:"Instead of the database's: payloads of policy_decision records, one JSON object a line." placeholder:"FILE"`
+	File  string     `arg:"" help:"The policy file to try."`
+	Files stateFlags `embed:""`
+	Calls string     `help:"Instead of the database's: payloads of policy_decision records, one JSON object a line." placeholder:"FILE"`
 }
 
 // Run implements the command. It prints each decision that would differ, and counts at the end.
@@ -56,7 +56,7 @@ func (c *policyShadowCmd) open(ctx context.Context) (decisions, io.Closer, error
 		f, err := os.Open(c.Calls)
 		return decisionLines(f), f, err
 	}
-	db, err := c.Database.look(ctx)
+	db, err := c.Files.Database.look(ctx)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -39,7 +40,7 @@ type proxyCmd struct {
 	AgentFS       bool          `help:"Let agents read and write files of the workspace through the proxy."`
 	AgentTerminal bool          `help:"Let agents run commands through the proxy."`
 	AgentCommand  commandFlag   `help:"The agent's command, when none follows --." placeholder:"COMMAND"`
-	State         string        `help:"This proxy's own folder, where it keeps who it is; a folder named after the gateway and its id below the user's configuration by default." placeholder:"DIR"`
+	State         string        `help:"This proxy's own folder, where it keeps who it is; by default a folder named after the gateway and its id, below the folder that serve takes for its state." placeholder:"DIR"`
 	Heartbeat     time.Duration `default:"30s" help:"How often the gateway gets a sign of life."`
 	Confine       confineFlags  `embed:""`
 	LogFormat     string        `enum:"text,json" default:"text" help:"Form of the log: text or json."`
@@ -124,28 +125,43 @@ func (c *proxyCmd) config(set *settings) (proxy.Config, error) {
 		Inventory: set.contract.inventory, EnvAllowed: set.contract.envAllowed, DownloadMost: set.contract.downloadMost,
 	}
 	if cfg.State == "" {
-		cfg.State = stateOf(c.URL, id)
+		var err error
+		if cfg.State, err = stateOf(c.URL, id); err != nil {
+			return cfg, err
+		}
+	} else if err := os.MkdirAll(cfg.State, 0o700); err != nil { // what is not there cannot be hidden from agents
+		return cfg, fmt.Errorf("--state: %w", err)
 	}
 	return cfg, c.tokens(&cfg, set)
 }
 
-// stateOf is the folder of a proxy that was given none: one for each gateway and id. It is "" where the user has no
-// place for such things, as in many containers. Two gateways on one machine so never share an identity.
-func stateOf(gateway, id string) string {
-	home, err := os.UserConfigDir()
+// stateOf is the folder of a proxy that was given none, below the state folder that every command takes by default: one for
+// each gateway and id. It is "" where the user has no place for such things, as in many containers. Two gateways on one
+// machine so never share an identity.
+func stateOf(gateway, id string) (string, error) {
+	base, err := defaultState(os.Getenv)
 	if err != nil {
-		return ""
+		return "", nil
 	}
 	host := gateway
 	if u, err := url.Parse(gateway); err == nil {
 		host = u.Host
 	}
-	folder := filepath.Join(home, "aqueduct", "proxies", url.QueryEscape(host), url.QueryEscape(id))
+	place := filepath.Join("proxies", url.QueryEscape(host), url.QueryEscape(id))
+	folder := filepath.Join(base, place)
+	// Earlier versions kept it with the user's configuration. A new identity would need a new token.
+	if config, err := os.UserConfigDir(); err == nil {
+		if earlier := filepath.Join(config, "aqueduct", place); exists(earlier) && !exists(folder) {
+			to := shellquote.Join(filepath.Dir(folder))
+			return "", fmt.Errorf("%s is this proxy's folder of an earlier version, and %s is its folder now. Move it: mkdir -p -m 700 %s && mv %s %s/ ; or go on where it is: --state %s",
+				earlier, folder, to, shellquote.Join(earlier), to, shellquote.Join(earlier))
+		}
+	}
 	// A home that cannot be written to is as good as none: the proxy then runs without an identity that outlives it.
 	if os.MkdirAll(folder, 0o700) != nil {
-		return ""
+		return "", nil
 	}
-	return folder
+	return folder, nil
 }
 
 // tokens sets the source of tokens. A token file has priority and is read repeatedly, so it may be rotated. Otherwise it is

@@ -4,9 +4,9 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"aqueduct/bridge/redact"
@@ -16,7 +16,7 @@ import (
 // Replicas must have the same patterns and the same key.
 type redactFlags struct {
 	RedactFile     string `help:"File of patterns (RE2, one a line; # begins a comment) of further secrets that are masked before anything is kept, shown or logged." placeholder:"FILE"`
-	SealingKeyFile string `help:"File with the keys that seal the originals of masked arguments and prompts; made with mode 0600 when it is not there. sealing.key beside the SQLite file, or in ./data, when not given. Replicas share it." placeholder:"FILE"`
+	SealingKeyFile string `help:"File with the keys that seal the originals of masked arguments and prompts; made with mode 0600 when it is not there. sealing.key in the state folder when not given. Replicas share it." placeholder:"FILE"`
 }
 
 // redaction is what masks and seals.
@@ -29,13 +29,13 @@ type redaction struct {
 func (r redaction) hash() redact.Hasher { return redact.Hasher{Filter: r.filter, Vault: r.vault} }
 
 // open reads both files; the key is made where there is none.
-func (f redactFlags) open(db databaseFlag) (redaction, error) {
+func (f redactFlags) open(files *stateFlags) (redaction, error) {
 	filter, err := f.filter()
 	if err != nil {
 		return redaction{}, err
 	}
 	// Made where there is none, because an approved call could not run without its originals.
-	vault, err := redact.OpenKeyFile(f.keyFile(db))
+	vault, err := redact.OpenKeyFile(f.keyFile(files))
 	if err != nil {
 		return redaction{}, fmt.Errorf("--sealing-key-file: %w", err)
 	}
@@ -66,12 +66,8 @@ func (f redactFlags) filter() (*redact.Filter, error) {
 }
 
 // keyFile is where the key lies when no file is named.
-func (f redactFlags) keyFile(db databaseFlag) string {
-	if f.SealingKeyFile != "" {
-		return f.SealingKeyFile
-	}
-	if path, ok := db.file(); ok {
-		return filepath.Join(filepath.Dir(path), "sealing.key")
-	}
-	return filepath.Join("data", "sealing.key")
+func (f redactFlags) keyFile(files *stateFlags) string {
+	return cmp.Or(f.SealingKeyFile, files.in(sealingKeyName))
 }
+
+const sealingKeyName = "sealing.key"

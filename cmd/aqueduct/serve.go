@@ -34,14 +34,14 @@ import (
 // serveCmd is the server. The groups of flags have files of their own.
 type serveCmd struct {
 	Listen       string        `default:"127.0.0.1:8080" help:"Address to listen on."`
-	Database     databaseFlag  `default:"sqlite:./data/aqueduct.db" help:"sqlite:PATH or postgres://…"`
+	Files        stateFlags    `embed:""`
 	Demo         bool          `help:"Start the demo agent, which needs no model."`
 	DemoPace     time.Duration `default:"20ms" help:"Pause of the demo agent between two pieces of text."`
 	Agent        []agentFlag   `help:"An agent, as id=URL, of one that speaks AG-UI id=URL,protocol=agui; ,resumable after it if the agent can be called again after a restart of the server; ,raw=keep to forward the RAW events and rawEvents of one that speaks AG-UI, which are dropped by default; ,on_leave=cancel if its work ends with the last client that reads it; repeatable." placeholder:"ID=URL"`
 	OpenAIAgent  []string      `name:"openai-agent" help:"Id of an --agent that gets the conversation in OpenAI's form; repeatable." placeholder:"ID"`
 	DefaultAgent string        `help:"Id of the agent for clients that name none. Otherwise the first that is online of: --agent, the assistant of --model, --demo, --acp, acp-agents, then proxies as they registered first." placeholder:"ID"`
 	Auth         string        `enum:"none,token" default:"token" help:"Who may call: token is whoever has the token; none is every program of this machine, on loopback only."`
-	TokenFile    string        `help:"File that holds the token. Without it the token is made at the first start, in the file \"token\" beside the SQLite database, else beside the signing key." placeholder:"FILE"`
+	TokenFile    string        `help:"File that holds the token. Without it the token is made at the first start, in the file \"token\" of the state folder." placeholder:"FILE"`
 	TokenUsers   string        `help:"Tenant whose users the token of --auth token may speak for on /ws/ingress, as their user_id says. Without it a user_id other than its own is refused." placeholder:"TENANT"`
 	CORSOrigin   []string      `name:"cors-origin" help:"Origin whose pages may call; repeatable." placeholder:"ORIGIN"`
 	AllowedHost  []string      `help:"Name this server is reached by, beside localhost; repeatable." placeholder:"NAME"`
@@ -71,6 +71,7 @@ type serveCmd struct {
 
 	// Set by aqueduct mcp --wrap, whose gate this server is then.
 	wraps   bool
+	claimed *stateLock
 	started func(url string, callers *auth.Auth) // is called in place of the greeting
 }
 
@@ -80,10 +81,16 @@ func (s *serveCmd) AfterApply() (err error) {
 	return err
 }
 
-// Run serves until ctx ends. What can fail by a mistake in the flags comes first, then the listener, and the database
-// last: a second server on the same port must not touch it.
+// Run serves until ctx ends. The claim to the state folder comes first: a second server must not touch a file of it. Then
+// follow the flags that can be wrong, the listener, and the database.
 func (s *serveCmd) Run(ctx context.Context, to output) error {
-	red, err := s.Redact.open(s.Database)
+	claimed, err := s.Files.claim(ctx, to.log)
+	if err != nil {
+		return err
+	}
+	defer claimed.release()
+	s.claimed = claimed
+	red, err := s.Redact.open(&s.Files)
 	if err != nil {
 		return err
 	}
@@ -133,7 +140,7 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 	if s.BaseURL == "" {
 		s.BaseURL = reachable(inside.Addr())
 	}
-	blobs, err := s.Blobs.open(ctx, s.Database, s.Name, log)
+	blobs, err := s.Blobs.open(ctx, &s.Files, s.Name, log)
 	if err != nil {
 		return err
 	}
@@ -151,9 +158,12 @@ func (s *serveCmd) serve(ctx context.Context, to output, log *slog.Logger, calle
 	// It belongs to the last stage of all: what drives Turns has been started when it runs.
 	greeting := app.Part{Name: "greeting", Run: func(ctx context.Context) error {
 		s.ACP.awaitLocal(ctx, made.Gateway, log)
-		log.Info("serving", slog.String("name", s.Name), slog.String("replica", made.Replica), slog.Any("database", s.Database), slog.Any("agents", made.Sessions.Agents().IDs()))
+		log.Info("serving", slog.String("name", s.Name), slog.String("replica", made.Replica), slog.Any("database", s.Files.Database), slog.Any("agents", made.Sessions.Agents().IDs()))
 		if s.DefaultAgent != "" && !slices.Contains(made.Sessions.Agents().IDs(), s.DefaultAgent) {
 			log.Warn("there is no agent of that id yet: prompts that name none are refused until one registers", slog.String("default_agent", s.DefaultAgent))
+		}
+		if err := s.claimed.serves(s.Transport.url(ln.Addr())); err != nil {
+			return fmt.Errorf("--state: %w", err)
 		}
 		if s.started != nil {
 			s.started(s.Transport.url(ln.Addr()), callers)
@@ -188,6 +198,7 @@ func (s *serveCmd) parts(log *slog.Logger, callers *auth.Auth, st store.Store, b
 		return made, err
 	}
 	directory.SetDefault(s.DefaultAgent)
+	directory.Alone = s.ACP.unconfined()
 	rules, err := openPolicy(s.PolicyFile, log)
 	if err != nil {
 		return made, err
@@ -214,7 +225,7 @@ func (s *serveCmd) parts(log *slog.Logger, callers *auth.Auth, st store.Store, b
 		return made, err
 	}
 	metrics := server.NewMetrics()
-	gateway := s.ACP.gateway(s.BaseURL, callers.Registry(), metrics, own)
+	gateway := s.ACP.gateway(s.BaseURL, callers.Registry(), metrics, own, &s.Files)
 	models, modelClient, err := s.Models.open(log)
 	if err != nil {
 		return made, err
@@ -235,7 +246,7 @@ func (s *serveCmd) parts(log *slog.Logger, callers *auth.Auth, st store.Store, b
 			Started: made.started, CheckURL: made.gate.CheckURL, Models: models, ModelClient: modelClient, Proxies: s.proxyAccess(callers.Registry()), NoPage: s.Surface.NoPage,
 		},
 	}
-	if err := s.Notify.apply(&cfg, s.Outbound, s.ACP.Key); err != nil {
+	if err := s.Notify.apply(&cfg, s.Outbound, &s.Files); err != nil {
 		return made, err
 	}
 	if cfg.Spans, err = s.Spans.config(s.Transport.Insecure); err != nil {
@@ -334,7 +345,7 @@ func (s *serveCmd) why(failed error, log *slog.Logger) error {
 
 // auditKeyFile is that of this server.
 func (s *serveCmd) auditKeyFile() string {
-	return cmp.Or(s.Audit.AuditKeyFile, s.Database.beside(s.ACP.Key, auditKeyName))
+	return cmp.Or(s.Audit.AuditKeyFile, s.Files.in(auditKeyName))
 }
 
 // openDatabase opens the database with the audit's key. Where the chain does not have it yet, an entry records that MACs of
@@ -344,7 +355,7 @@ func (s *serveCmd) openDatabase(ctx context.Context) (store.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	st, err := s.Database.open(ctx, key)
+	st, err := s.Files.Database.open(ctx, key)
 	if err != nil {
 		return nil, err
 	}

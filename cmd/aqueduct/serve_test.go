@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -64,25 +65,26 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// tokensOf is where a server of these arguments has its token, and the environment that keeps its token and keys in
-// folders of the test: by default those without a SQLite database lie in ./data, which would be in the checkout.
+// tokensOf is where a server of these arguments has its token, and an environment with a state folder of the test for those
+// that name none.
 func tokensOf(t *testing.T, args []string) (string, lookup) {
 	t.Helper()
-	database, keys := "", t.TempDir()
-	named := []string{"AQUEDUCT_SIGNING_KEY_FILE", filepath.Join(keys, "signing.key")}
+	named, state, token := env(), "", ""
 	for i, arg := range args[:len(args)-1] {
-		switch arg {
-		case "--token-file":
-			return args[i+1], env(named...)
-		case "--database":
-			database = args[i+1]
+		switch path, lite := strings.CutPrefix(args[i+1], "sqlite:"); {
+		case arg == "--token-file":
+			token = args[i+1]
+		case arg == "--state":
+			state = args[i+1]
+		case arg == "--database" && lite && state == "":
+			state = filepath.Dir(path)
 		}
 	}
-	if path, ok := strings.CutPrefix(database, "sqlite:"); ok {
-		return filepath.Join(filepath.Dir(path), "token"), env(named...)
+	if state == "" {
+		state = t.TempDir()
+		named = env("AQUEDUCT_STATE", state)
 	}
-	file := write(t, "token", "the token of a test's server\n")
-	return file, env(append(named, "AQUEDUCT_TOKEN_FILE", file, "AQUEDUCT_SEALING_KEY_FILE", filepath.Join(keys, "sealing.key"))...)
+	return cmp.Or(token, filepath.Join(state, tokenName)), named
 }
 
 // start runs `aqueduct serve` on a free port.
@@ -259,7 +261,14 @@ func TestFenced(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	s := &serveCmd{Name: "x", Demo: true, Database: databaseFlag("sqlite:" + path)}
+	s := &serveCmd{Name: "x", Demo: true, Files: stateFlags{Database: databaseFlag("sqlite:" + path)}}
+	if err := s.Files.AfterApply(&settings{}); err != nil {
+		t.Fatal(err)
+	}
+	if s.claimed, err = s.Files.claim(t.Context(), io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	defer s.claimed.release()
 	reader, writer := io.Pipe()
 	done := make(chan error, 1)
 	go func() {

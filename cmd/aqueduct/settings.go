@@ -29,6 +29,7 @@ type settings struct {
 	path string // of the file
 
 	contract contractFile
+	earlier  func() error // refuses the command where the state of an earlier version was left
 }
 
 // configFlag is read before the other flags are resolved.

@@ -12,11 +12,11 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/kballard/go-shellquote"
 
+	"aqueduct/internal/child"
 	"aqueduct/internal/secretfile"
 	"aqueduct/server/auth"
 )
@@ -42,7 +42,7 @@ func (s *serveCmd) cookies(a *auth.Auth) *auth.Auth {
 }
 
 // callers are those of --auth. A token file that is named must be there: making it would hide that a mount is
-// missing. A token is made where no file was named, beside the database, so that the first start needs no
+// missing. A token is made where no file was named, in the state folder, so that the first start needs no
 // preparation.
 func (s *serveCmd) callers() (*auth.Auth, error) {
 	if s.Auth == "none" {
@@ -55,7 +55,7 @@ func (s *serveCmd) callers() (*auth.Auth, error) {
 	if s.TokenFile != "" {
 		token, err = readToken(s.TokenFile)
 	} else {
-		token, err = auth.LoadToken(s.Database.beside(s.ACP.Key, tokenName))
+		token, err = auth.LoadToken(s.Files.in(tokenName))
 	}
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (s *serveCmd) callers() (*auth.Auth, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.cookies(a).WithUsers(s.TokenUsers).WithLateKeys((&lateKeys{flag: s.ACP.Key}).file), nil
+	return s.cookies(a).WithUsers(s.TokenUsers).WithLateKeys((&lateKeys{files: &s.Files}).file), nil
 }
 
 // greet prints where the server listens and, when it made the token itself, how to begin: a link
@@ -77,33 +77,41 @@ func (s *serveCmd) greet(out io.Writer, callers *auth.Auth, self string, log *sl
 		log.Warn("--auth none: every program and user of this machine may do everything here, agents too; nobody is asked for a token")
 	// Who named a file has the token, and a link in the output of a service would stay in its log.
 	case s.TokenFile == "":
-		text += firstSteps(cmp.Or(strings.TrimRight(s.Notify.PublicURL, "/"), self), self, s.Database.beside(s.ACP.Key, tokenName), callers.IssueSignInCode())
+		text += firstSteps(cmp.Or(strings.TrimRight(s.Notify.PublicURL, "/"), self), self, s.Files.showToken(), callers.IssueSignInCode())
 	}
 	_, _ = io.WriteString(out, text) // who has closed the output wants to read nothing
 }
 
-// firstSteps is the text of the greeting. The file of the token is named whole, so that the line can be copied in any
-// folder.
-func firstSteps(page, self, token string, code auth.Secret) string {
-	if path, err := filepath.Abs(token); err == nil {
-		token = path
+// showToken is the command that prints the token. The program is named whole, so that the line can be copied in any folder.
+func (f *stateFlags) showToken() string {
+	program, err := os.Executable()
+	if err != nil {
+		program = "aqueduct"
 	}
+	words := []string{program, "token", "show"}
+	if usual, err := defaultState(os.Getenv); err != nil || child.RealPath(usual) != f.dir {
+		words = append(words, "--state", f.dir)
+	}
+	return shellquote.Join(words...)
+}
+
+// firstSteps is the text of the greeting. show prints the token.
+func firstSteps(page, self, show string, code auth.Secret) string {
 	return fmt.Sprintf(`
 open this link to sign in (it works once, within %s):
   %s/#sign-in=%s
 or copy this line for a first stream:
-  curl -N %s/api/agui/chat -H "Authorization: Bearer $(cat %s)" -H 'content-type: application/json' -d '{"messages":[{"id":"u1","role":"user","content":"hi"}]}'
+  curl -N %s/api/agui/chat -H "Authorization: Bearer $(%s)" -H 'content-type: application/json' -d '{"messages":[{"id":"u1","role":"user","content":"hi"}]}'
 
-`, fmt.Sprintf("%d minutes", int(auth.SignInCodeTTL.Minutes())), page, string(code), self, shellquote.Join(token))
+`, fmt.Sprintf("%d minutes", int(auth.SignInCodeTTL.Minutes())), page, string(code), self, show)
 }
 
 // clientFlags are those of commands that call a server.
 type clientFlags struct {
-	URL       string       `default:"http://127.0.0.1:8080" help:"The server."`
-	TokenFile string       `help:"File that holds the token. Without it, $AQUEDUCT_TOKEN is the token; without that, for a server on this machine, the file that serve has made beside the database." placeholder:"FILE"`
-	Database  databaseFlag `default:"sqlite:./data/aqueduct.db" help:"The server's database, beside which its token lies. It is not opened."`
-	Insecure  bool         `help:"Let a server on another machine be called by http://."`
-	Key       keyFlag      `embed:""`
+	URL       string     `default:"http://127.0.0.1:8080" help:"The server."`
+	TokenFile string     `help:"File that holds the token. Without it, $AQUEDUCT_TOKEN is the token; without that, for a server on this machine, the file that serve has made in its state folder." placeholder:"FILE"`
+	Insecure  bool       `help:"Let a server on another machine be called by http://."`
+	Files     stateFlags `embed:""`
 }
 
 // token is the one to show to the server; "" is none. The file of this machine's own server is for a server on this
@@ -123,7 +131,7 @@ func (c *clientFlags) token(env lookup) (auth.Secret, error) {
 	if err != nil || !onThisMachine(u.Hostname()) {
 		return "", nil
 	}
-	raw, err := secretfile.Read(c.Database.beside(c.Key, tokenName))
+	raw, err := secretfile.Read(c.Files.in(tokenName))
 	if errors.Is(err, os.ErrNotExist) {
 		return "", nil // a server of --auth none, or in another folder: its answer names what is missing
 	}
@@ -143,14 +151,13 @@ func onThisMachine(host string) bool {
 
 // tokenShowCmd prints the token of the server on this machine, for scripts. It reads the file and asks no server.
 type tokenShowCmd struct {
-	TokenFile string       `help:"File that holds the token; the one that serve has made by default." placeholder:"FILE"`
-	Database  databaseFlag `default:"sqlite:./data/aqueduct.db" help:"The server's database, beside which its token lies. It is not opened."`
-	Key       keyFlag      `embed:""`
+	TokenFile string     `help:"File that holds the token; the one that serve has made by default." placeholder:"FILE"`
+	Files     stateFlags `embed:""`
 }
 
 // Run implements the command.
 func (c *tokenShowCmd) Run(to output) error {
-	token, err := readToken(cmp.Or(c.TokenFile, c.Database.beside(c.Key, tokenName)))
+	token, err := readToken(cmp.Or(c.TokenFile, c.Files.in(tokenName)))
 	if err != nil {
 		return err
 	}

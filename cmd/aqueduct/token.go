@@ -16,14 +16,9 @@ import (
 	"aqueduct/server/auth"
 )
 
-// keyFlag is the file that holds the key of tokens. serve and token must name the same.
-type keyFlag struct {
-	SigningKeyFile string `default:"./data/signing.key" help:"File that holds the key tokens are signed with; made on first use." placeholder:"FILE"`
-}
-
-// keys reads the file, which is made when it is not there.
-func (k keyFlag) keys() (*auth.Keys, error) {
-	keys, err := auth.LoadKeys(k.SigningKeyFile)
+// keys reads the file of the signing key, which is made when it is not there.
+func (f *stateFlags) keys() (*auth.Keys, error) {
+	keys, err := auth.LoadKeys(f.SigningKeyFile)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +61,7 @@ type tokenIssueCmd struct {
 	Name   string        `help:"Name of the proxy, shown to people."`
 	TTL    time.Duration `default:"720h" help:"How long it is good."`
 	Life   tokenFlags    `embed:""`
-	Key    keyFlag       `embed:""`
+	Files  stateFlags    `embed:""`
 }
 
 // Run implements the command. The server keeps the token when it is first used; its id is printed
@@ -76,7 +71,7 @@ func (c *tokenIssueCmd) Run(to output) error {
 	if err != nil {
 		return err
 	}
-	keys, err := c.Key.keys()
+	keys, err := c.Files.keys()
 	if err != nil {
 		return err
 	}

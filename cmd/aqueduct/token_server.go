@@ -195,13 +195,13 @@ func (c *tokenRevokeCmd) Run(ctx context.Context, to output, set *settings) erro
 
 // tokenRotateCmd rotates the signing key. A server that runs takes it up within seconds.
 type tokenRotateCmd struct {
-	Retire bool    `help:"Drop the key before the current one instead: what it signed is refused from then on."`
-	Key    keyFlag `embed:""`
+	Retire bool       `help:"Drop the key before the current one instead: what it signed is refused from then on."`
+	Files  stateFlags `embed:""`
 }
 
 // Run implements the command. Retiring the old key ends every token, session and link that it signed.
 func (c *tokenRotateCmd) Run(to output) error {
-	ids, err := auth.RotateKey(c.Key.SigningKeyFile, c.Retire)
+	ids, err := auth.RotateKey(c.Files.SigningKeyFile, c.Retire)
 	if err != nil {
 		return err
 	}

@@ -251,7 +251,7 @@ func TestS40Downgrades(t *testing.T) {
 		"tail, http, by name":   {[]string{"tail", "R", "--url", "http://aqueduct.example:8080", "--token-file", token}, "use https://"},
 		"proxy, ws":             {[]string{"proxy", "--url", "ws://192.0.2.1/ws/agent", "--token-file", token, "--", "true"}, "use wss://"},
 		"proxy, register, http": {[]string{"proxy", "--url", "wss://192.0.2.1/ws/agent", "--register-url", "http://192.0.2.1/r", "--token-file", token, "--", "true"}, "--register-url"},
-		"an agent, http":        {[]string{"serve", "--listen", "127.0.0.1:0", "--database", db, "--agent", "a=http://192.0.2.1"}, "--agent a"},
+		"an agent, http":        {[]string{"serve", "--listen", "127.0.0.1:0", "--database", "sqlite:" + filepath.Join(t.TempDir(), "f.db"), "--agent", "a=http://192.0.2.1"}, "--agent a"},
 		"a model, http":         {[]string{"serve", "--listen", "127.0.0.1:0", "--database", "sqlite:" + filepath.Join(t.TempDir(), "m.db"), "--llm-url", "http://192.0.2.1/v1"}, "upstream llm"},
 		"an MCP server, http":   {[]string{"serve", "--listen", "127.0.0.1:0", "--database", "sqlite:" + filepath.Join(t.TempDir(), "t.db"), "--mcp", "a=http://192.0.2.1/mcp"}, "--mcp a"},
 	} {

@@ -1,5 +1,6 @@
 // CopilotKit's runtime in front of Aqueduct, and the built page.
 
+import { execFileSync } from 'node:child_process';
 import { createReadStream, existsSync, readFileSync } from 'node:fs';
 import http from 'node:http';
 import { extname, join, normalize } from 'node:path';
@@ -10,7 +11,9 @@ import { AqueductRunner } from './runner.mjs';
 
 const aqueduct = process.env.AQUEDUCT_URL ?? 'http://127.0.0.1:8080';
 // The token that "make run" has made; AQUEDUCT_TOKEN_FILE names another file. It stays here: the page never sees it.
-const token = readFileSync(process.env.AQUEDUCT_TOKEN_FILE ?? join(import.meta.dirname, '../../data/token'), 'utf8').trim();
+const program = process.env.AQUEDUCT_PROGRAM ?? join(import.meta.dirname, '../../bin/aqueduct');
+const tokenFile = process.env.AQUEDUCT_TOKEN_FILE;
+const token = (tokenFile ? readFileSync(tokenFile, 'utf8') : execFileSync(program, ['token', 'show'], { encoding: 'utf8' })).trim();
 const headers = { Authorization: `Bearer ${token}` };
 const port = Number(process.env.PORT ?? 4000);
 

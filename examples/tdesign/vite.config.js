@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { defineConfig } from 'vite';
 
@@ -7,12 +8,17 @@ const aqueduct = process.env.AQUEDUCT_URL ?? 'http://127.0.0.1:8080';
 
 // Aqueduct asks for a token, which "make run" has made. Vite's server reads it at each request and adds it, so that
 // it stays out of the page; who can reach Vite's server (this machine alone, by default) can use it.
-const tokenFile = process.env.AQUEDUCT_TOKEN_FILE ?? new URL('../../data/token', import.meta.url);
+const program = process.env.AQUEDUCT_PROGRAM ?? new URL('../../bin/aqueduct', import.meta.url).pathname;
+const tokenFile = process.env.AQUEDUCT_TOKEN_FILE;
+
+function token() {
+  return (tokenFile ? readFileSync(tokenFile, 'utf8') : execFileSync(program, ['token', 'show'], { encoding: 'utf8' })).trim();
+}
 
 function authorize(proxy) {
   const add = (request) => {
     try {
-      request.setHeader('Authorization', `Bearer ${readFileSync(tokenFile, 'utf8').trim()}`);
+      request.setHeader('Authorization', `Bearer ${token()}`);
     } catch (error) {
       console.error(`Aqueduct's token cannot be read: ${error.message}`); // it answers 401
     }

@@ -185,7 +185,7 @@ func (a *App) makeEngine() error {
 	executed := tools.Config{
 		Store: cfg.Store, Hash: cfg.Secrets, Replica: a.Replica, Policy: inForce, Keep: a.Events.Keep, Ring: func(id string) { a.Bell.Ring(id) },
 		Listen: a.Bell.Watch, Listeners: a.Bell.Listeners, Callback: bridge.ToldByCallback, Client: cfg.ToolClient, Meter: cfg.Metrics.ToolMeter(),
-		Logger: cfg.Logger, Notices: notices, Limits: cfg.ToolLimits,
+		Logger: cfg.Logger, Notices: notices, Limits: cfg.ToolLimits, Unconfined: cfg.Agents.Unconfined,
 	}
 	if err := a.makeMCPServers(&executed); err != nil {
 		return err

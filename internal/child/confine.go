@@ -20,19 +20,26 @@ import (
 )
 
 // An agent is a program that text from anywhere steers. It runs beside a process that holds the token, the keys and the
-// database of its own judge, so that process keeps them from it by two means: a user of its own, and Landlock, which takes
-// paths away from a process and all it starts, and keeps it out of the memory of others. Both hold for whatever runs for an
-// agent: the agent itself, its init script, its terminals, git in its folder.
+// database of its own judge, so that process keeps them from it by three means: a user of its own; Landlock, which takes
+// paths away from a process and all it starts, and keeps it out of the memory of others; and namespaces (hide.go), where
+// Landlock cannot take a path away. All hold for whatever runs for an agent: the agent itself, its init script, its
+// terminals, git in its folder.
 
 // Confinement is what an agent and all that runs for it are kept from.
 //
 // A nil Confinement confines nothing; all methods take one.
 type Confinement struct {
 	User *User
-	// Helper is a command that applies Landlock and then becomes what follows "--"; see Confine. None: no Landlock.
+	// Helper is a command that hides paths, applies Landlock and then becomes what follows "--"; see Confine. Without one
+	// only User holds.
 	Helper []string
 	// Protect are files and directories that must not be read.
 	Protect []string
+	// Apart starts agents in a user and a mount namespace of their own. It needs the helper.
+	Apart bool
+	// Hide are those of Protect that Landlock cannot take away: there an empty folder, or an empty file, lies in the place of
+	// each.
+	Hide []string
 }
 
 // User is an account of this host.
@@ -71,6 +78,29 @@ func LookupUser(name string) (*User, error) {
 	return found, nil
 }
 
+// Replaces returns the first folder above the path in which this account could put other files into the place of those
+// that lead to it, or "". A folder with the sticky bit keeps the entries of others.
+func (u *User) Replaces(path string) string {
+	for at, dir := RealPath(path), ""; at != "/"; at = dir {
+		dir = filepath.Dir(at)
+		folder, err := os.Stat(dir)
+		if err != nil {
+			continue
+		}
+		entry, err := os.Stat(at)
+		if err != nil {
+			continue
+		}
+		is, of := folder.Sys().(*syscall.Stat_t), entry.Sys().(*syscall.Stat_t)
+		mode := folder.Mode()
+		writes := mode.Perm()&0o002 != 0 || mode.Perm()&0o020 != 0 && (is.Gid == u.GID || slices.Contains(u.Groups, is.Gid))
+		if is.Uid == u.UID || writes && (mode&os.ModeSticky == 0 || of.Uid == u.UID) {
+			return dir
+		}
+	}
+	return ""
+}
+
 // LandlockWorks reports whether this kernel has Landlock.
 func LandlockWorks() bool {
 	version, err := llsys.LandlockGetABIVersion()
@@ -82,7 +112,7 @@ func LandlockWorks() bool {
 func (c *Confinement) Unprotectable(dirs []string) []string {
 	var left []string
 	for _, path := range c.Protect {
-		if slices.ContainsFunc(dirs, func(dir string) bool { return dir != "" && Inside(realPath(dir), realPath(path)) }) {
+		if slices.ContainsFunc(dirs, func(dir string) bool { return dir != "" && Inside(RealPath(dir), RealPath(path)) }) {
 			left = append(left, path)
 		}
 	}
@@ -92,22 +122,8 @@ func (c *Confinement) Unprotectable(dirs []string) []string {
 // Below are those of the directories that lie in a protected path.
 func (c *Confinement) Below(dirs []string) []string {
 	return slices.DeleteFunc(slices.Clone(dirs), func(dir string) bool {
-		return dir == "" || !slices.ContainsFunc(c.Protect, func(path string) bool { return Inside(realPath(path), realPath(dir)) })
+		return dir == "" || !slices.ContainsFunc(c.Protect, func(path string) bool { return Inside(RealPath(path), RealPath(dir)) })
 	})
-}
-
-// realPath follows links as far as the path is there.
-func realPath(path string) string {
-	if whole, err := filepath.Abs(path); err == nil {
-		path = whole
-	}
-	if found, err := filepath.EvalSymlinks(path); err == nil {
-		return found
-	}
-	if dir := filepath.Dir(path); dir != path {
-		return filepath.Join(realPath(dir), filepath.Base(path))
-	}
-	return path
 }
 
 // Wrap makes cmd run confined.
@@ -124,7 +140,16 @@ func (c *Confinement) Wrap(cmd *exec.Cmd) *exec.Cmd {
 			for _, path := range c.Protect {
 				args = append(args, "--protect", path)
 			}
+			if c.Apart {
+				args = append(args, "--apart")
+			}
+			for _, path := range c.Hide {
+				args = append(args, "--hide", path)
+			}
 			cmd = exec.Command(c.Helper[0], slices.Concat(args, []string{"--", cmd.Path}, cmd.Args[1:])...)
+			if c.Apart {
+				cmd.SysProcAttr = ownNamespaces()
+			}
 		}
 	}
 	if c.User != nil {
@@ -185,10 +210,10 @@ func (c *Confinement) OwnIn(root *os.Root, rel string) error {
 // configured does not show that it holds.
 func (c *Confinement) Readable(paths, dirs []string) (readable, unusable []string, err error) {
 	// It prints r:PATH for what can be read: a file of which the first byte comes, a directory that can be listed and
-	// in which some file gives a byte. Names alone are no secret. w:PATH is printed for a directory that cannot be
+	// in which some file gives a byte. Names alone are no secret, and an empty file in the place of another gives none. w:PATH is printed for a directory that cannot be
 	// written to or entered.
 	const script = `for f; do case $f in r:*) f=${f#r:}; if [ -d "$f" ]; then ls "$f" >/dev/null 2>&1 && [ -n "$(find "$f" -type f -exec head -c 1 {} \; 2>/dev/null | head -c 1)" ] && echo "r:$f"
-else head -c 1 "$f" >/dev/null 2>&1 && echo "r:$f"; fi ;; w:*) f=${f#w:}; [ -w "$f" ] && [ -x "$f" ] || echo "w:$f" ;; esac; done; true`
+else [ "$(head -c 1 "$f" 2>/dev/null | wc -c)" -gt 0 ] && echo "r:$f"; fi ;; w:*) f=${f#w:}; [ -w "$f" ] && [ -x "$f" ] || echo "w:$f" ;; esac; done; true`
 	args := []string{"-c", script, "sh"}
 	for _, path := range paths {
 		args = append(args, "r:"+path)
@@ -200,6 +225,10 @@ else head -c 1 "$f" >/dev/null 2>&1 && echo "r:$f"; fi ;; w:*) f=${f#w:}; [ -w "
 	cmd.Env, cmd.Dir = []string{"PATH=" + os.Getenv("PATH")}, "/"
 	out, err := cmd.Output()
 	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) && len(exit.Stderr) > 0 {
+			err = errors.New(strings.TrimSpace(string(exit.Stderr))) // the helper's reason
+		}
 		return nil, nil, fmt.Errorf("an agent's process cannot be started confined: %w", err)
 	}
 	for line := range strings.Lines(string(out)) {
@@ -213,18 +242,30 @@ else head -c 1 "$f" >/dev/null 2>&1 && echo "r:$f"; fi ;; w:*) f=${f#w:}; [ -w "
 	return readable, unusable, nil
 }
 
-// Confine applies Landlock to this process and becomes the command. It returns only with an error. What it allows is all
-// there is at this moment but the protected paths; in the directories above those nothing new can be made.
+// Confine hides paths, applies Landlock to this process and becomes the command. It returns only with an error. What it
+// allows is all there is at this moment but the protected paths; in the directories above those nothing new can be made.
 //
 // Landlock has no rule that takes a path away; it allows lists of paths. So everything is allowed that is there,
-// beside the protected ones, level by level.
-func Confine(protect, command []string) error {
+// beside the protected ones, level by level. A hidden path needs no rule: nothing of it is there.
+func Confine(c Confinement, command []string) error {
 	if len(command) == 0 {
 		return errors.New("confine: no command")
 	}
+	runtime.LockOSThread() // capabilities and the command are this thread's
+	if c.Apart {
+		if err := hidePaths(c.Hide); err != nil {
+			return fmt.Errorf("confine: %w", err)
+		}
+	}
 	var hidden []string
-	for _, path := range protect {
-		hidden = append(hidden, realPath(path))
+	for _, path := range c.Protect {
+		hidden = append(hidden, Links(path)...) // else another folder could be put into the place of the protected one
+		if !slices.Contains(c.Hide, path) {
+			hidden = append(hidden, RealPath(path))
+		}
+	}
+	if os.Geteuid() == 0 {
+		hidden = append(hidden, blockDevices()...)
 	}
 	rules := allowBeside("/", hidden, nil)
 	// What this kernel does not know is left out (BestEffort). Whether secrets are out of reach is tried for that
@@ -238,7 +279,7 @@ func Confine(protect, command []string) error {
 	}
 	path, err := exec.LookPath(command[0])
 	if err == nil {
-		err = dropCapabilities()
+		err = errors.Join(dropCapabilities(), unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 	}
 	if err != nil {
 		return fmt.Errorf("confine: %w", err)
@@ -250,11 +291,13 @@ func Confine(protect, command []string) error {
 // another process's environment, and disks, modules and device nodes are files by another way. The caller becomes the
 // command on this thread, and only this thread's sets count then.
 // Which ones: those that reach around the file system, to other processes' memory, or to the kernel.
+//
+// An account other than root has capabilities only in a namespace of its own, and keeps none: with them it could lift what was
+// hidden there.
 func dropCapabilities() error {
 	if os.Geteuid() != 0 {
-		return nil
+		return dropAll()
 	}
-	runtime.LockOSThread()
 	for _, c := range []uintptr{
 		unix.CAP_PERFMON, unix.CAP_SYS_ADMIN, unix.CAP_SYS_PTRACE, unix.CAP_BPF, unix.CAP_SYS_MODULE, unix.CAP_SYS_RAWIO, unix.CAP_MKNOD,
 		unix.CAP_DAC_READ_SEARCH, unix.CAP_CHECKPOINT_RESTORE, unix.CAP_SYS_BOOT,
@@ -297,10 +340,4 @@ func allowBeside(dir string, hidden []string, rules []landlock.Rule) []landlock.
 		}
 	}
 	return rules
-}
-
-// Inside reports whether path is root or below it, by their texts.
-func Inside(root, path string) bool {
-	rel, err := filepath.Rel(root, path)
-	return err == nil && filepath.IsLocal(rel)
 }

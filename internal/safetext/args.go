@@ -27,6 +27,7 @@ const (
 	WarnInvalidText     = "invalid_text"        // no UTF-8, or half of a surrogate pair
 	WarnCut             = "args_text_cut"       // the text is only the beginning
 	WarnLabel           = "label_contradicts_kind"
+	WarnUnconfined      = "agent_unconfined" // the agent that asks could approve for itself
 )
 
 // Args are arguments as people and programs have to see them.

@@ -74,7 +74,7 @@ func ReadOrMake(path string, secret func() string) (string, error) {
 // makeFile writes a file beside the path and links it there. A link never replaces a file, so
 // of two processes that start together one wins, and both read the winner's secret, whole.
 func makeFile(path, secret string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600

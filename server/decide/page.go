@@ -83,6 +83,7 @@ type view struct {
 	Odd      bool // the arguments have characters that are shown as marks
 	SHA256   string
 	Expires  string
+	Alone    bool // the agent could approve for itself
 	Ours     bool // the arguments shown are those that run
 	Options  []optionView
 }
@@ -108,7 +109,7 @@ func (p *page) show(c echo.Context, claims Claims, a store.Approval, nonce strin
 	view := view{
 		Page: nonce, User: safetext.Visible(claims.User, maxShownLabel), Tool: safetext.Visible(a.Tool, maxShownTitle), Title: safetext.Visible(a.Title, maxShownTitle),
 		Risk: safetext.Visible(a.Risk, maxShownLabel), Args: args, ArgsSize: len(a.Args), Odd: safetext.HasOdd(args), SHA256: a.ArgsSHA256,
-		Expires: claims.ExpiresAt().Format(time.RFC1123), Ours: ours,
+		Expires: claims.ExpiresAt().Format(time.RFC1123), Ours: ours, Alone: a.Unconfined,
 	}
 	for i, o := range (approval.Question{Approval: a}).Options() {
 		if !approval.KnownKind(o.Kind) {

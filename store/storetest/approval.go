@@ -12,7 +12,7 @@ func testApprovals(env *storeEnv) {
 	whole := store.Approval{ID: env.id(), SessionID: s.ID, TurnID: "t0", Kind: store.ApprovalInput,
 		Status: store.ApprovalApproved, Tool: "prefs", Title: "Ask", Args: []byte(`{"b":1,"a":2}`), ArgsSHA256: "ab",
 		Options: []byte(`[{"id":"1"}]`), ResponseSchema: []byte(`{"type":"object"}`), Risk: "low", CreatedAt: at(1),
-		AskedUser: "alice", Approvers: []byte(`["role:approver"]`), FourEyes: true, MayEdit: true, DelegatedTo: "bob",
+		AskedUser: "alice", Approvers: []byte(`["role:approver"]`), FourEyes: true, MayEdit: true, Unconfined: true, DelegatedTo: "bob",
 		DelegatedBy: "alice", DelegatedUntil: at(4), ExpiresAt: at(2), DecidedAt: at(3), DecidedBy: "alice", DecidedVia: "chat",
 		Decision: []byte(`{"x":1}`), EditedArgs: []byte(`{"b":2}`), Proposed: []byte(`{"b":2}`), ProposedSHA256: "cd", ProposedBy: "carol", GrantID: "g", Reason: "r"}
 	env.move(store.InsertApproval{Approval: whole})

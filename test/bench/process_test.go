@@ -102,8 +102,8 @@ func shipped(tb testing.TB) string {
 }
 
 func startServer(tb testing.TB, binary, upstream, database string) process {
-	return startProcess(tb, exec.Command(binary, "serve", "--listen", "127.0.0.1:0",
-		"--database", database, "--agent", "stub="+upstream, "--run-rate", "off"))
+	args := append([]string{"serve", "--listen", "127.0.0.1:0", "--database", database, "--agent", "stub=" + upstream, "--run-rate", "off"}, program.State(tb, database)...)
+	return startProcess(tb, exec.Command(binary, args...))
 }
 
 // postmaster is the process id of the PostgreSQL behind dsn: the first line of the file

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"aqueduct/store/storetest"
+	"aqueduct/test/program"
 )
 
 // targetTool is what having a tool run may cost, in bare handlers that make the same call.
@@ -95,8 +96,9 @@ func BenchmarkTool(b *testing.B) {
 	}
 	b.Setenv("AQUEDUCT_TEST_FSYNC", "on")
 	dsn := storetest.Postgres(b)
-	cmd := exec.Command(shipped(b), "serve", "--listen", "127.0.0.1:0", "--database", dsn, "--agent", "a="+agent.URL,
-		"--tools-file", file, "--outbound", "127.0.0.0/8")
+	args := append([]string{"serve", "--listen", "127.0.0.1:0", "--database", dsn, "--agent", "a=" + agent.URL,
+		"--tools-file", file, "--outbound", "127.0.0.0/8"}, program.State(b, dsn)...)
+	cmd := exec.Command(shipped(b), args...)
 	pg, bare := startProcess(b, cmd), startRole(b, "caller", tool.URL)
 	through := &toolSide{name: "aqueduct, PostgreSQL", pids: []int{pg.pid, postmaster(b, dsn)}}
 	direct := &toolSide{name: "bare handler", pids: []int{bare.pid}}

@@ -170,7 +170,7 @@ func outside(cmd *exec.Cmd, image string) {
 	cmd.Path = filepath.Join(image, cmd.Path)
 	cmd.Dir = filepath.Join(image, cmd.Dir)
 	for i, pair := range cmd.Env {
-		pair = strings.Replace(pair, "sqlite:/", "sqlite:"+image+"/", 1)
+		pair = strings.Replace(pair, "STATE=/", "STATE="+image+"/", 1)
 		cmd.Env[i] = strings.Replace(pair, "FILE=/", "FILE="+image+"/", 1)
 	}
 }

@@ -55,19 +55,19 @@ func (h *serverEnv) start(program func() (string, error), env ...string) {
 }
 
 // another is a server of the same name on the same database, beside the one there is.
-func (h *serverEnv) another(program func() (string, error), env ...string) *server {
+func (h *serverEnv) another(built func() (string, error), env ...string) *server {
 	h.t.Helper()
 	if h.ready != nil {
 		h.ready()
 	}
-	path, err := program()
+	path, err := built()
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	s := &server{t: h.t, exited: make(chan struct{})}
 	s.cmd = exec.Command(path, "serve", "--listen", "127.0.0.1:0", "--database", h.database,
 		"--agent", "fake="+h.agent.URL, "--agent", "nowhere=http://127.0.0.1:1")
-	s.cmd.Args = append(s.cmd.Args, h.flags...)
+	s.cmd.Args = append(append(s.cmd.Args, program.State(h.t, h.database)...), h.flags...)
 	if len(h.enter) > 0 {
 		inside := s.cmd.Args
 		s.cmd = exec.Command(h.enter[0], append(h.enter[1:len(h.enter):len(h.enter)], inside...)...)

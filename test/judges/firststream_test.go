@@ -17,10 +17,12 @@ import (
 // printed link signs one real browser in, once.
 func TestFirstStream(t *testing.T) {
 	browser(t)
-	dir := clone(t)
+	dir, state := clone(t), filepath.Join(t.TempDir(), "state")
+	t.Setenv("STATE_DIRECTORY", state)
+	own := without("AQUEDUCT_TOKEN_FILE", "AQUEDUCT_SIGNING_KEY_FILE", "AQUEDUCT_SEALING_KEY_FILE", "MAKEFLAGS", "MAKELEVEL")
 	cmd := exec.Command("make", "run")
 	cmd.Dir = dir
-	cmd.Env = append(without("AQUEDUCT_TOKEN_FILE", "AQUEDUCT_SIGNING_KEY_FILE", "AQUEDUCT_SEALING_KEY_FILE", "MAKEFLAGS", "MAKELEVEL"), "AQUEDUCT_LISTEN=127.0.0.1:0")
+	cmd.Env = append(own[:len(own):len(own)], "AQUEDUCT_LISTEN=127.0.0.1:0")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -54,15 +56,17 @@ func TestFirstStream(t *testing.T) {
 	link := printed(t, said, `(?m)^ *(`+url+`/#sign-in=\S+)$`)
 	line := printed(t, said, `(?m)^ *(curl .*)$`)
 
-	info, err := os.Stat(filepath.Join(dir, "data", "token"))
+	info, err := os.Stat(filepath.Join(state, "token"))
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the token's file: %v %v", info, err)
 	}
-	token, err := os.ReadFile(filepath.Join(dir, "data", "token"))
+	token, err := os.ReadFile(filepath.Join(state, "token"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	stream, err := exec.CommandContext(t.Context(), "sh", "-c", line).Output() // in another folder than the clone
+	first := exec.CommandContext(t.Context(), "sh", "-c", line) // in another folder than the clone
+	first.Env = own
+	stream, err := first.Output()
 	if err != nil || !bytes.Contains(stream, []byte("RUN_FINISHED")) {
 		t.Errorf("the printed line: %v\n%s", err, stream)
 	}
@@ -70,12 +74,12 @@ func TestFirstStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	there := strings.NewReplacer(url, "http://127.0.0.1:8080", filepath.Join(dir, "data", "token"), "data/token").Replace(line)
+	there := strings.NewReplacer(url, "http://127.0.0.1:8080", filepath.Join(dir, "bin", "aqueduct"), "bin/aqueduct").Replace(line)
 	if !strings.Contains(string(readme), "\n"+there+"\n") {
 		t.Errorf("the README says otherwise than the program, which says\n%s", there)
 	}
 	tail := exec.CommandContext(t.Context(), "bin/aqueduct", "tail", "no-such-run", "--url", url) // finds the token by itself
-	tail.Dir, tail.Env = dir, without("AQUEDUCT_TOKEN_FILE", "AQUEDUCT_SIGNING_KEY_FILE", "AQUEDUCT_SEALING_KEY_FILE")
+	tail.Dir, tail.Env = dir, own
 	if out, err := tail.CombinedOutput(); err == nil || !strings.Contains(string(out), "404") {
 		t.Errorf("aqueduct tail: %v %s", err, out)
 	}

@@ -132,7 +132,7 @@ func serveBy(t *testing.T, by func() (string, error), env []string, args ...stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{cmd: exec.Command(path, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...), read: make(chan struct{})}
+	s := &server{cmd: exec.Command(path, append([]string{"serve", "--listen", "127.0.0.1:0"}, append(program.State(t, args...), args...)...)...), read: make(chan struct{})}
 	s.cmd.Env = append(os.Environ(), env...)
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := s.cmd.StdoutPipe()

@@ -46,7 +46,7 @@ export async function until(what, look) {
 }
 
 async function httpFront(sdk, how, folder = place('shop')) {
-  const args = ['serve', '--listen', '127.0.0.1:0', '--name', 'one', '--database', `sqlite:${folder}/a.db`, '--mcp', `shop=${shopOf(folder)}`, '--policy-file', `${folder}/policy.yaml`];
+  const args = ['serve', '--listen', '127.0.0.1:0', '--name', 'one', '--state', `${folder}/state`, '--mcp', `shop=${shopOf(folder)}`, '--policy-file', `${folder}/policy.yaml`];
   const server = spawn(how.program, args, { env: { ...process.env, ...how.env }, stdio: ['ignore', 'pipe', 'inherit'] });
   const ended = new Promise((done) => server.once('exit', done));
   const base = await new Promise((done, failed) => {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -48,6 +49,18 @@ func Built(name string, flags ...string) func() (path string, err error) {
 		}
 		return path, nil
 	})
+}
+
+// State are the flags of a state folder of its own, for a server of these arguments on PostgreSQL. One with a SQLite file has its
+// state beside that. Replicas of a test share the audit's key, as they share those that Main names.
+func State(t testing.TB, args ...string) []string {
+	t.Helper()
+	for _, arg := range args {
+		if strings.HasPrefix(arg, "postgres") {
+			return []string{"--state", t.TempDir(), "--audit-key-file", filepath.Join(folder, "audit.key")}
+		}
+	}
+	return nil
 }
 
 // FreePort is a port of loopback that nothing listens on right now.

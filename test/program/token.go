@@ -17,7 +17,7 @@ var base = http.DefaultTransport.(*http.Transport)
 
 // provideToken names the token's file in the environment, where the program, the examples and the
 // judges look for it, and has http.DefaultClient show it. The keys that the program makes when it
-// finds none are named too: by default they lie in ./data, which would be in the checkout.
+// finds none are named too, so that the replicas of a test share them, and a state folder for commands that are given none.
 func provideToken(folder string) error {
 	token = rand.Text()
 	path := filepath.Join(folder, "token")
@@ -29,6 +29,7 @@ func provideToken(folder string) error {
 		os.Setenv("AQUEDUCT_TOKEN_FILE", path),
 		os.Setenv("AQUEDUCT_SIGNING_KEY_FILE", filepath.Join(folder, "signing.key")),
 		os.Setenv("AQUEDUCT_SEALING_KEY_FILE", filepath.Join(folder, "sealing.key")),
+		os.Setenv("STATE_DIRECTORY", filepath.Join(folder, "state")),
 	)
 }
 

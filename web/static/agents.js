@@ -20,6 +20,14 @@ export function drawAgents(select, agents) {
   return unknown ? picked : '';
 }
 
+/** drawUnconfined names the agents that could approve for themselves, and is hidden where there is none. */
+export function drawUnconfined(note, agents) {
+  const names = agents.filter((agent) => agent.unconfined).map((agent) => agent.name);
+  note.hidden = names.length === 0;
+  note.textContent = names.length === 1 ? `${names[0]}: this agent could approve for itself. The server was started with --unconfined.`
+    : `${names.join(', ')}: each of these agents could approve for itself. The server was started with --unconfined.`;
+}
+
 /** canPick: with one agent there is nothing to pick. */
 export function canPick(select) {
   return select.options.length > 2;

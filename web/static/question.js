@@ -15,7 +15,7 @@ export function questionCard(interrupt, args, answer) {
   card.setAttribute('role', 'group');
   card.setAttribute('aria-labelledby', title.id);
   card.append(title);
-  const details = describe(args);
+  const details = describe(args, args.warnings ?? interrupt.metadata?.warnings);
   if (details) {
     details.id = `${title.id}-details`;
     card.setAttribute('aria-describedby', details.id);
@@ -43,16 +43,17 @@ export function questionWords(card) {
   return `Question: ${card.querySelector('h3').textContent}${tool ? ` Tool: ${tool}.` : ''}`;
 }
 
-function describe(args) {
-  if (!args.tool) return null;
+function describe(args, codes) {
+  const found = Array.isArray(codes) ? codes : [];
+  if (!args.tool && !found.length) return null;
   const facts = el('dl');
-  facts.append(el('dt', {}, 'Tool'), el('dd', {}, args.tool));
-  if (args.risk) facts.append(el('dt', {}, 'Risk'), el('dd', {}, args.risk));
-  if (args.args !== undefined) {
+  if (args.tool) facts.append(el('dt', {}, 'Tool'), el('dd', {}, args.tool));
+  if (args.tool && args.risk) facts.append(el('dt', {}, 'Risk'), el('dd', {}, args.risk));
+  if (args.tool && args.args !== undefined) {
     const text = typeof args.args_text === 'string' ? args.args_text : pretty(JSON.stringify(args.args));
     facts.append(el('dt', {}, 'With'), el('dd', {}, el('pre', { textContent: text })));
   }
-  for (const code of Array.isArray(args.warnings) ? args.warnings : []) {
+  for (const code of found) {
     facts.append(el('dt', { className: 'warning' }, 'Careful'), el('dd', { className: 'warning' }, warnings[code] ?? code));
   }
   return facts;
@@ -68,6 +69,7 @@ const warnings = {
   control_character: 'There are control characters.',
   invalid_text: 'There is text that is broken.',
   args_text_cut: 'Only the beginning is shown.',
+  agent_unconfined: 'This agent could approve for itself: it runs with the rights of the server (--unconfined).',
   label_contradicts_kind: 'The agent named a button for the opposite of what it does.',
 };
 

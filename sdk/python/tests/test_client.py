@@ -238,17 +238,17 @@ class Tokens(unittest.TestCase):
 
     def test_where_it_is_found(self):
         with tempfile.TemporaryDirectory() as folder:
-            os.mkdir(os.path.join(folder, "data"))
-            for name in ("data/token", "other"):
+            os.mkdir(os.path.join(folder, "state"))
+            for name in ("state/token", "other"):
                 with open(os.path.join(folder, name), "w") as file:
                     file.write(f"in {name}\n")
             here = os.getcwd()
             os.chdir(folder)
             try:
                 for env, url, want in (
-                    ({}, "http://127.0.0.1:8080", "in data/token"),
-                    ({}, "http://localhost:8080", "in data/token"),
-                    ({}, "https://aqueduct.example", ""),  # this machine's token is nobody else's
+                    ({"AQUEDUCT_STATE": "state"}, "http://127.0.0.1:8080", "in state/token"),
+                    ({"STATE_DIRECTORY": "state:other"}, "http://localhost:8080", "in state/token"),
+                    ({"AQUEDUCT_STATE": "state"}, "https://aqueduct.example", ""),  # this machine's token is nobody else's
                     ({"AQUEDUCT_TOKEN_FILE": "other"}, "https://aqueduct.example", "in other"),
                     ({"AQUEDUCT_TOKEN": "given", "AQUEDUCT_TOKEN_FILE": "other"}, "http://127.0.0.1:8080", "given"),
                 ):

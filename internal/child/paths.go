@@ -1,0 +1,65 @@
+package child
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// RealPath returns an absolute path with all links followed, as far as the path is there.
+func RealPath(path string) string {
+	if whole, err := filepath.Abs(path); err == nil {
+		path = whole
+	}
+	if found, err := filepath.EvalSymlinks(path); err == nil {
+		return found
+	}
+	if dir := filepath.Dir(path); dir != path {
+		return filepath.Join(RealPath(dir), filepath.Base(path))
+	}
+	return path
+}
+
+// mostLinks bounds how many links one path is followed through, as the kernel does.
+const mostLinks = 40
+
+// Links returns each link that a path leads through, in its own folder. Who replaces one of them leads the path elsewhere.
+func Links(path string) (links []string) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil
+	}
+	at, rest := "/", strings.Split(strings.TrimPrefix(path, "/"), "/")
+	for len(rest) > 0 && len(links) < mostLinks {
+		next := filepath.Join(at, rest[0]) // ".." of a link's target too: at has no link in it
+		rest = rest[1:]
+		target, err := os.Readlink(next)
+		if err != nil {
+			at = next
+			continue
+		}
+		links = append(links, next)
+		if filepath.IsAbs(target) {
+			at = "/"
+		}
+		rest = append(strings.Split(strings.Trim(target, "/"), "/"), rest...)
+	}
+	return links
+}
+
+// blockDevices are the disks of this machine: root reads every file from them, whatever keeps it from the file.
+func blockDevices() (found []string) {
+	entries, _ := os.ReadDir("/dev") // without it there are none
+	for _, entry := range entries {
+		if mode := entry.Type(); mode&os.ModeDevice != 0 && mode&os.ModeCharDevice == 0 {
+			found = append(found, filepath.Join("/dev", entry.Name()))
+		}
+	}
+	return found
+}
+
+// Inside reports whether path is root or below it, by their texts.
+func Inside(root, path string) bool {
+	rel, err := filepath.Rel(root, path)
+	return err == nil && filepath.IsLocal(rel)
+}
