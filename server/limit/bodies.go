@@ -66,13 +66,18 @@ func (b *BodyBudget) take(ctx context.Context, sender string, n int64) error {
 // Share is the most that one principal may hold, and so the largest body.
 func (b *BodyBudget) Share() int64 { return b.most / callerShare }
 
+// shareOf is the most that a sender may hold.
+func (b *BodyBudget) shareOf(sender string) int64 {
+	if sender == "" {
+		return max(b.most/anonymousShare, b.body)
+	}
+	return b.Share()
+}
+
 // tryTake counts the bytes if they fit, and else returns a channel that closes when some are freed. All waiters wake
 // at once and try again, because the one that fits need not be the first.
 func (b *BodyBudget) tryTake(sender string, n int64) <-chan struct{} {
-	share := b.most / callerShare
-	if sender == "" {
-		share = max(b.most/anonymousShare, b.body)
-	}
+	share := b.shareOf(sender)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.held+n <= b.most && b.by[sender]+n <= share {
@@ -136,6 +141,15 @@ func (b *BodyBudget) Hold(sender string) *HeldBody { return &HeldBody{budget: b,
 
 // GrowTo counts as many more bytes as the request holds less than n.
 func (h *HeldBody) GrowTo(ctx context.Context, n int64) error { return h.Grow(ctx, n-h.n) }
+
+// Weigh counts up to n bytes for a body whose bytes are counted already. One that is decoded to more than a sender's share
+// takes all of the share, so that it is read alone.
+func (h *HeldBody) Weigh(ctx context.Context, n int64) error {
+	if n = min(n, h.budget.shareOf(h.sender)); n <= h.n {
+		return nil
+	}
+	return h.GrowTo(ctx, n)
+}
 
 // Park counts what the request holds among the bodies of those that wait for a person, which may take days: it leaves its
 // place in the budget to others, who would be refused for all that time. The memory stays bounded, by as much again as the
