@@ -62,8 +62,13 @@ func ReleaseBody(c echo.Context) {
 	}
 }
 
-// smallValues is up to how many values a small body counts nothing against the budget.
-const smallValues = 512
+const (
+	// smallValues is up to how many values a small body counts nothing against the budget.
+	smallValues = 512
+	// decodedTimes is how often the bytes of a body are in memory besides itself until it is taken: decoded, masked, and in the rows
+	// that are written.
+	decodedTimes = 4
+)
 
 // Weigh counts what a body takes besides its bytes once it is decoded. It is called before that. A small body with few values
 // counts nothing, so that decisions pass while others have used up the budget.
@@ -71,7 +76,7 @@ func (in *Decoder) Weigh(c echo.Context, size, values int) error {
 	if size <= limit.SmallBody && values <= smallValues {
 		return nil
 	}
-	return in.HoldBody(c).Weigh(c.Request().Context(), int64(size)+int64(values)*strictjson.ValueBytes)
+	return in.HoldBody(c).Weigh(c.Request().Context(), decodedTimes*int64(size)+int64(values)*strictjson.ValueBytes)
 }
 
 // ParkBody is called before a request begins to wait for a person with its body in memory: see limit.HeldBody.Park.
