@@ -44,10 +44,10 @@ const defaultAddMost = 10
 func (u Upstreams) Budgets() (list []budget.Budget) {
 	for _, l := range u.Limits {
 		if l.Tokens > 0 {
-			list = append(list, l.budget(budget.Tokens, l.Tokens, ""))
+			list = append(list, l.budget(budget.Tokens, min(l.Tokens, store.MostAmount), ""))
 		}
 		if l.Cost > 0 {
-			list = append(list, l.budget(budget.Cost, int64(l.Cost*1e6), u.Currency))
+			list = append(list, l.budget(budget.Cost, int64(min(l.Cost*1e6, float64(store.MostAmount))), u.Currency))
 		}
 	}
 	return list
@@ -84,9 +84,6 @@ func (l Limit) check() error {
 	}
 	if l.Tokens < 0 || !(l.Cost >= 0) || l.Tokens == 0 && l.Cost == 0 { // no number is neither
 		return errors.New("tokens, cost or both, each above 0")
-	}
-	if l.Tokens > store.MostAmount || l.Cost > float64(store.MostAmount)/1e6 {
-		return errors.New("tokens or cost: more than can be counted")
 	}
 	if !(l.AddMost >= 0) {
 		return errors.New("add_most: a number above 0, of times the limit")
