@@ -27,7 +27,7 @@ func TestS45BudgetsAreExtendedByOthers(t *testing.T) {
 				id := w.budgetQuestion()
 				decide := func(who, body string) answer { return w.by(who, "POST", "/api/approvals/"+id+"/decision", body) }
 				edited := fmt.Sprintf(`{"decision":"approve","edited_args":{"budget":%q,"unit":"tokens","day":%q,"add":100}}`, of, time.Now().UTC().Format(time.DateOnly))
-				for _, body := range []string{`{"decision":"approve"}`, edited} {
+				for _, body := range []string{edited, `{"decision":"approve"}`} {
 					if got := decide("ann", body); got.status != http.StatusForbidden {
 						t.Errorf("the owner approves: %d %s", got.status, got.body)
 					}

@@ -67,7 +67,7 @@ const (
 	smallValues = 512
 	// decodedTimes is how often the bytes of a body are in memory besides itself until it is taken: decoded, masked, and in the rows
 	// that are written.
-	decodedTimes = 4
+	decodedTimes = 6
 )
 
 // Weigh counts what a body takes besides its bytes once it is decoded. It is called before that. A small body with few values
