@@ -34,6 +34,9 @@ AQUEDUCT_MEMORY ?= 1h
 # How long TestS27Abuse holds connections without a credential in "make soak"; without the variable,
 # in "make test", it takes 8 s.
 AQUEDUCT_ABUSE ?= 60s
+# How long each way of one user to trouble the others lasts in "make soak" (TestOneUserHoldsNobodyUp), which tries all of them;
+# without the variable, in "make test", a dozen last 700 ms each.
+AQUEDUCT_ONE_USER ?= 5s
 # How many streams of any frames TestFuzzStreams has the clients read in "make soak"; without the
 # variable, in "make test", it has 200.
 AQUEDUCT_FUZZ_STREAMS ?= 20000
@@ -103,7 +106,7 @@ test-go: setup-postgres ## the Go tests, with the race detector where it can wat
 	@scripts/test-unraced
 
 # Tests of test/faults that compare what is slowed down with the same in a quiet moment of the same run.
-TIMED := ^(TestFloodingSession|TestNextOfAnotherName|TestS27Abuse|TestSchemaOfAnAgentFreezesNobody|TestSlowReader)$$
+TIMED := ^(TestFloodingSession|TestNextOfAnotherName|TestS27Abuse|TestSchemaOfAnAgentFreezesNobody|TestSlowReader|TestOneUserHoldsNobodyUp)$$
 
 # Two tests at a time, of those that let others run beside them: they wait for leases to end and servers to come back.
 test-faults: $(call needs,setup-postgres) ## the program killed, frozen, cut off and misled
@@ -145,12 +148,13 @@ mutate: ## change the rooms that decide, one operator at a time: the tests must 
 fuzz: ## every fuzz target for FUZZTIME (2s)
 	@scripts/fuzz $(FUZZTIME)
 
-soak: setup-postgres setup-judges setup-sdk ## AQUEDUCT_RACES (10000) races for a question, AQUEDUCT_CHAOS (10m) of chaos, AQUEDUCT_AWAY (50) outages of the database of each kind, AQUEDUCT_MEMORY (1h) of steady load, AQUEDUCT_ABUSE (60s) of abuse, AQUEDUCT_QUEUE (10000) queued prompts, on each database, AQUEDUCT_RESTART (20) approvals of each SDK over a restart, AQUEDUCT_FUZZ_STREAMS (20000), AQUEDUCT_PATCHES (10000)
+soak: setup-postgres setup-judges setup-sdk ## AQUEDUCT_RACES (10000) races for a question, AQUEDUCT_CHAOS (10m) of chaos, AQUEDUCT_AWAY (50) outages of the database of each kind, AQUEDUCT_MEMORY (1h) of steady load, AQUEDUCT_ABUSE (60s) of abuse, AQUEDUCT_ONE_USER (5s) of each way of one user to trouble others, AQUEDUCT_QUEUE (10000) queued prompts, on each database, AQUEDUCT_RESTART (20) approvals of each SDK over a restart, AQUEDUCT_FUZZ_STREAMS (20000), AQUEDUCT_PATCHES (10000)
 	AQUEDUCT_RACES=$(AQUEDUCT_RACES) go test -count=1 -timeout 60m -v -run TestToolRaces ./bridge | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 	AQUEDUCT_CHAOS=$(AQUEDUCT_CHAOS) go test -count=1 -timeout 60m -v -run TestChaos ./test/faults | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 	AQUEDUCT_AWAY=$(AQUEDUCT_AWAY) go test -count=1 -timeout 60m -v -run 'TestDatabaseAway$$' ./test/faults | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 	AQUEDUCT_MEMORY=$(AQUEDUCT_MEMORY) go test -count=1 -timeout 120m -v -run 'TestMemoryLevelsOff$$' ./test/faults | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 	AQUEDUCT_ABUSE=$(AQUEDUCT_ABUSE) go test -count=1 -timeout 60m -v -run TestS27Abuse ./test/faults | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
+	AQUEDUCT_ONE_USER=$(AQUEDUCT_ONE_USER) go test -count=1 -timeout 60m -v -run TestOneUserHoldsNobodyUp ./test/faults | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 	AQUEDUCT_QUEUE=$(AQUEDUCT_QUEUE) go test -count=1 -timeout 60m -v -run 'TestQueue$$' ./test/faults | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 	AQUEDUCT_RESTART=$(AQUEDUCT_RESTART) go test -count=1 -timeout 20m -v -run TestRestartKeepsApprovals ./test/sdk | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
 	AQUEDUCT_PATCHES=$(AQUEDUCT_PATCHES) go test -count=1 -timeout 20m -v -run TestPatchesAgainstTheClients ./test/judges | grep -vE '^=== (RUN|PAUSE|CONT|NAME)'

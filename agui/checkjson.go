@@ -6,9 +6,12 @@ package agui
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"strconv"
 	"unicode/utf8"
+
+	"aqueduct/internal/strictjson"
 )
 
 // MaxJSONDepth is how deep JSON from outside may nest.
@@ -17,20 +20,27 @@ const MaxJSONDepth = 64
 // CheckJSON looks at a whole document before anything decodes it: it must be
 // valid JSON (RFC 8259) in valid UTF-8, no deeper than maxDepth, and no object
 // may have a key twice, since readers disagree on which of the two counts. It
-// answers with an [*InputError].
+// has at most [strictjson.MostValues] values. CheckJSON answers with an [*InputError].
 func CheckJSON(body []byte, maxDepth int) error {
-	c := checker{b: body, max: maxDepth}
-	if c.value(0) && c.skipSpace() {
+	_, err := CheckBounded(body, maxDepth, strictjson.MostValues, nil)
+	return err
+}
+
+// CheckBounded is CheckJSON for a body of a known type: the elements of its arrays are counted while the bytes are read, and
+// refused before anything is decoded. It returns how many values there are, by which the decoded body is weighed.
+func CheckBounded(body []byte, maxDepth, mostValues int, of *strictjson.Bounds) (values int, err error) {
+	c := checker{b: body, max: maxDepth, most: mostValues}
+	if c.value(0, of) && c.skipSpace() {
 		c.fail("more than one JSON value")
 	}
 	if c.reason == "" {
-		return nil
+		return c.values, nil
 	}
 	var path []byte
 	for _, segment := range slices.Backward(c.path) {
 		path = append(append(path, '/'), EscapePointer(segment)...)
 	}
-	return &InputError{Path: string(path), Reason: c.reason}
+	return c.values, &InputError{Path: string(path), Reason: c.reason}
 }
 
 // checker reads one document, once. Its methods report whether they may go on.
@@ -41,6 +51,8 @@ type checker struct {
 	b      []byte
 	i      int
 	max    int
+	most   int      // values
+	values int      // that were read
 	names  [][]byte // the keys of all open objects, innermost last
 	reason string   // what is wrong
 	path   []string // where, innermost first
@@ -62,25 +74,30 @@ func (c *checker) skipSpace() bool {
 }
 
 // value reads a value inside depth open brackets.
-func (c *checker) value(depth int) bool {
+func (c *checker) value(depth int, of *strictjson.Bounds) bool {
 	if !c.skipSpace() {
 		return c.fail("unexpected end of JSON")
 	}
+	if c.values++; c.values > c.most {
+		return c.fail(fmt.Sprintf("more than %d values", c.most))
+	}
 	switch c.b[c.i] {
 	case '{':
-		return c.object(depth)
+		return c.object(depth, of)
 	case '[':
-		return c.array(depth)
+		return c.array(depth, of)
 	}
 	return c.scalar()
 }
 
 // array reads an array; n is the index of the current element.
-func (c *checker) array(depth int) bool {
+func (c *checker) array(depth int, of *strictjson.Bounds) bool {
 	n := -1
 	ok := c.list(']', depth, func() bool {
-		n++
-		return c.value(depth + 1)
+		if n++; !of.Allow(n + 1) {
+			return c.fail(fmt.Sprintf("more than %d elements", of.Most))
+		}
+		return c.value(depth+1, of.Elements())
 	})
 	if !ok && n >= 0 {
 		c.path = append(c.path, strconv.Itoa(n))
@@ -90,7 +107,7 @@ func (c *checker) array(depth int) bool {
 
 // object reads an object. The path of an error names the last key that was read, which is the one
 // whose value, colon or successor is wrong.
-func (c *checker) object(depth int) bool {
+func (c *checker) object(depth int, of *strictjson.Bounds) bool {
 	keys := keySet{first: len(c.names)}
 	var last []byte
 	ok := c.list('}', depth, func() bool {
@@ -103,11 +120,14 @@ func (c *checker) object(depth int) bool {
 			return c.fail("duplicate key")
 		}
 		c.names = append(c.names, key)
+		if !of.Allow(len(c.names) - keys.first) {
+			return c.fail(fmt.Sprintf("more than %d members", of.Most))
+		}
 		if !c.skipSpace() || c.b[c.i] != ':' {
 			return c.fail("a colon is missing")
 		}
 		c.i++
-		return c.value(depth + 1)
+		return c.value(depth+1, of.Member(key))
 	})
 	c.names = c.names[:keys.first]
 	if !ok && last != nil {

@@ -6,7 +6,10 @@ package agui
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
+
+	"aqueduct/internal/strictjson"
 )
 
 // Decode reads an upstream's event, tolerantly: null is absent, unknown members are set apart ([Base]),
@@ -16,6 +19,9 @@ import (
 // them would fail much later, in a client, with a message about something else. An error never
 // quotes values: agents put secrets in them.
 func Decode(event []byte) (Event, error) {
+	if strictjson.TooMany(event, strictjson.MostFrameValues) {
+		return nil, wrong(fmt.Sprintf("more than %d values", strictjson.MostFrameValues))
+	}
 	if !json.Valid(event) {
 		return nil, wrong("not valid JSON")
 	}

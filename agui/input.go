@@ -18,7 +18,7 @@ type RunAgentInput struct {
 	ParentRunID     string          `agui:"parentRunId"`
 	ProtocolVersion string          `agui:"protocolVersion"` // "" is a peer from before 1.0
 	State           json.RawMessage `agui:"state"`
-	Messages        []Message       `agui:"messages,always"`
+	Messages        []Message       `agui:"messages,always,most=20000"`
 	Tools           []Tool          `agui:"tools,present"`
 	Context         []Context       `agui:"context,present"`
 	ForwardedProps  json.RawMessage `agui:"forwardedProps"`

@@ -17,6 +17,7 @@ import (
 //	object     JSON that has to be an object
 //	array      JSON that has to be an array
 //	oneof=a|b  a string that has to be one of these
+//	most=n     a list of at most n elements in a client's body, where strictjson.MostElements is too few
 //	piece      a string that may begin or end with half a character
 //	later      of a version after 1.0: read, never written, and unknown to MemberOf
 //	const=a    this string and no other, on a field named _

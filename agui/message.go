@@ -29,7 +29,7 @@ type Message struct {
 	Role           string `agui:"role,required,oneof=developer|system|assistant|user|tool|reasoning|activity"`
 	Content        Content
 	Name           string     `agui:"name"`
-	ToolCalls      []ToolCall `agui:"toolCalls"`
+	ToolCalls      []ToolCall `agui:"toolCalls,most=20000"`
 	ToolCallID     string     `agui:"toolCallId"`
 	Error          string     `agui:"error"`
 	EncryptedValue string     `agui:"encryptedValue"`

@@ -7,6 +7,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"strings"
+
+	"aqueduct/internal/strictjson"
 )
 
 // The content part types of AG-UI 1.0.
@@ -34,6 +36,14 @@ type Content struct {
 	Parts  []ContentPart
 	Absent bool // no content at all, which only an assistant message may have
 }
+
+// JSONBounds implements [strictjson.Bounded]: the parts are read here.
+func (*Content) JSONBounds() *strictjson.Bounds {
+	return &strictjson.Bounds{Most: maxParts}
+}
+
+// maxParts bounds the parts of one content: what an agent sent in one comes back in a client's history.
+const maxParts = 20_000
 
 // ContentPart is one part of a content. A part of a type this version does not
 // know is Raw and nothing else: an agent skips what it cannot use.

@@ -58,7 +58,8 @@ func (a Approvers) include(p Principal) bool {
 	return slices.ContainsFunc(p.Roles, func(role string) bool { return slices.Contains(a, "role:"+role) })
 }
 
-func (a Approvers) check() error {
+// Check refuses what is neither a role nor a user.
+func (a Approvers) Check() error {
 	for _, one := range a {
 		kind, name, _ := strings.Cut(one, ":")
 		if name == "" || kind != "role" && kind != "user" {
@@ -92,5 +93,5 @@ func (t Terms) check() error {
 	if t.GrantTTL != 0 && t.GrantTTL < time.Second {
 		return errors.New("a grant_ttl is at least 1s, as in 8h; always: none forbids standing answers")
 	}
-	return t.Approvers.check()
+	return t.Approvers.Check()
 }

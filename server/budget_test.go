@@ -216,8 +216,8 @@ func TestBudgetToolByMCP(t *testing.T) {
 func TestBudgetEditedToNothing(t *testing.T) {
 	t.Parallel()
 	for budget, c := range map[string]struct{ unit, day, good string }{
-		"  - {of: run, tokens: 18}\n":   {"tokens", "", "1000"},
-		"  - {of: run, cost: 0.0001}\n": {"cost", "", "0.5"},
+		"  - {of: run, tokens: 18}\n":   {"tokens", "", "100"},
+		"  - {of: run, cost: 0.0001}\n": {"cost", "", "0.0005"},
 	} {
 		t.Run(c.unit, func(t *testing.T) {
 			t.Parallel()

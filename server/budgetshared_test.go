@@ -116,7 +116,7 @@ func TestBudgetAskedTwice(t *testing.T) {
 				b.tell["one"] <- true
 				b.tell["two"] <- true
 				open := b.questions(2)
-				if got := b.decide(open["one"].ID, `{"decision":"approve","edited_args":{"budget":"user","unit":"tokens","limit":18,"add":1000,"day":"`+time.Now().UTC().Format(time.DateOnly)+`"}}`); got.status != 200 {
+				if got := b.decide(open["one"].ID, `{"decision":"approve","edited_args":{"budget":"user","unit":"tokens","limit":18,"add":150,"day":"`+time.Now().UTC().Format(time.DateOnly)+`"}}`); got.status != 200 {
 					t.Fatal(got)
 				}
 				if late != "" {
@@ -144,7 +144,7 @@ func TestBudgetOfRunWithChildren(t *testing.T) {
 	t.Parallel()
 	for decision, status := range map[string]int{
 		// Enough for both calls: one that is counted before the other looks would use up what the budget had at first.
-		`"approve","edited_args":{"budget":"run","unit":"tokens","limit":18,"add":1000}`: 200,
+		`"approve","edited_args":{"budget":"run","unit":"tokens","limit":18,"add":150}`: 200,
 		`"reject"`: 402,
 	} {
 		t.Run(strconv.Itoa(status), func(t *testing.T) {

@@ -73,7 +73,7 @@ func (h *chat) read(c echo.Context) (*chatInput, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := readChatInput(c, body, sum, q)
+	a, err := readChatInput(c, h.in, body, sum, q)
 	if err != nil {
 		return a, err
 	}

@@ -8,7 +8,9 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"maps"
 	"net/http"
+	"reflect"
 	"strings"
 
 	"github.com/google/uuid"
@@ -21,6 +23,7 @@ import (
 	"aqueduct/internal/ids"
 	"aqueduct/internal/strictjson"
 	"aqueduct/server/auth"
+	"aqueduct/server/decode"
 	"aqueduct/server/problem"
 )
 
@@ -58,10 +61,18 @@ type bodyKind struct {
 // maxAgentID bounds the name of an agent. The query parameter has the same bound in its rule.
 const maxAgentID = 128
 
+// chatBounds are those of a RunAgentInput, and of what only a TDesign page has.
+var chatBounds = func() *strictjson.Bounds {
+	b := *strictjson.BoundsOf(reflect.TypeFor[agui.RunAgentInput]())
+	b.Members = maps.Clone(b.Members)
+	b.Members["attachments"] = &strictjson.Bounds{Most: strictjson.MostElements}
+	return &b
+}()
+
 // readChatInput reads a body of whichever client posted it. sum is the hash of all of it; messages that are known may
 // have been left out of body. An empty body is that of a TDesign page without an onRequest, so it is read as TDesign
 // unless the query names another dialect. The result is not nil from the moment on that the dialect is known.
-func readChatInput(c echo.Context, body, sum []byte, q chatQuery) (*chatInput, error) {
+func readChatInput(c echo.Context, in *decode.Decoder, body, sum []byte, q chatQuery) (*chatInput, error) {
 	a := &chatInput{query: q, req: bridge.ChatRequest{
 		Principal: auth.From(c.Request().Context()).Principal, AgentID: q.Agent, OnBusy: q.OnBusy,
 		// Several headers Tracestate are one list (W3C Trace Context).
@@ -73,7 +84,11 @@ func readChatInput(c echo.Context, body, sum []byte, q chatQuery) (*chatInput, e
 		a.req.Dialect = cmp.Or(q.Dialect, bridge.DialectTDesign)
 		return a, nil
 	}
-	if err := agui.CheckJSON(body, agui.MaxJSONDepth); err != nil {
+	values, err := agui.CheckBounded(body, agui.MaxJSONDepth, strictjson.MostValues, chatBounds)
+	if err != nil {
+		return nil, err
+	}
+	if err := in.Weigh(c, len(body), values); err != nil {
 		return nil, err
 	}
 	var s bodyKind

@@ -19,6 +19,9 @@ type BudgetUse struct {
 	Added     int64
 }
 
+// MostAmount is the largest sum that is kept. Two of them can be added without an overflow.
+const MostAmount int64 = 1 << 61
+
 // BudgetReader reads what was used of budgets. They belong to the installation: only the System sees them.
 type BudgetReader interface {
 	// BudgetUse is ErrNotFound while nothing was counted.
@@ -27,7 +30,7 @@ type BudgetReader interface {
 
 // BudgetTx counts.
 type BudgetTx interface {
-	// AddToBudget adds Used and Added to what the key has.
+	// AddToBudget adds Used and Added to what the key has, up to MostAmount.
 	AddToBudget(ctx context.Context, b BudgetUse) error
 	// DeleteBudgetsBefore deletes what was counted on days before one.
 	DeleteBudgetsBefore(ctx context.Context, day string) error

@@ -14,6 +14,7 @@ import (
 	"unicode"
 
 	"aqueduct/acpgateway/wire"
+	"aqueduct/internal/strictjson"
 )
 
 // errAgentClosed ends every call to an agent that is gone.
@@ -197,6 +198,10 @@ func (p *peer) fail(err error) {
 // method alone is a notification. $/cancel_request is the one notification that the peer answers itself, because only
 // it knows which requests are open.
 func (p *peer) take(line []byte) {
+	if strictjson.TooMany(line, strictjson.MostFrameValues) {
+		p.in.trouble(wire.ErrTooMany)
+		return
+	}
 	var m wire.Message
 	if err := json.Unmarshal(line, &m); err != nil {
 		p.unparsed(line)

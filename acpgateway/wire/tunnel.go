@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+
+	"aqueduct/internal/strictjson"
 )
 
 // Frame is one message of /ws/agent. Type is its name there.
@@ -23,8 +25,14 @@ type Head struct {
 // ErrNoType is a message that does not say what it is.
 var ErrNoType = errors.New("acp: a message without a type")
 
+// ErrTooMany is a message that would take a hundred times its bytes when it is decoded.
+var ErrTooMany = fmt.Errorf("acp: a message with more than %d values", strictjson.MostFrameValues)
+
 // Decode reads one message. Head is as full as it could be read, also beside an error.
 func Decode(data []byte) (Head, Frame, error) {
+	if strictjson.TooMany(data, strictjson.MostFrameValues) {
+		return Head{}, nil, ErrTooMany
+	}
 	head, err := decodeHead(data)
 	if err != nil {
 		return head, nil, err

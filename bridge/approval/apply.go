@@ -220,6 +220,10 @@ func (s *Settler) judged(ctx context.Context, r store.Reader, session store.Sess
 // createGrant keeps an "always" as a Grant: for this call, in this Session. A call that cannot be distinguished from
 // others is allowed this once only; its id is "" then, and the approval itself stands.
 func (s *Settler) createGrant(ctx context.Context, tx store.Tx, session store.Session, q Question, d Decision, now time.Time) (id string, err error) {
+	if q.Call.Name == BudgetTool {
+		s.Once(q.Call.ID, errNoBudgetGrant)
+		return "", nil
+	}
 	turn, err := tx.Turn(ctx, store.System(), q.Call.TurnID)
 	if err != nil {
 		return "", err
@@ -268,7 +272,13 @@ func writeAudit(ctx context.Context, tx store.Tx, session store.Session, q Quest
 		Grant  string `json:"grant_id,omitempty"`
 		Reason string `json:"reason,omitempty"`
 		Hashed string `json:"reason_sha256,omitempty"`
-	}{string(d.Status), d.Option.Kind, d.Via, q.Approval.Tool, q.Approval.ArgsSHA256, d.SHA256, grant, reason, hashed}, now)
+		Self   bool   `json:"self,omitempty"` // who was asked for added to a budget by its own decision
+	}{string(d.Status), d.Option.Kind, d.Via, q.Approval.Tool, q.Approval.ArgsSHA256, d.SHA256, grant, reason, hashed, ownBudget(q, d, who)}, now)
+}
+
+// ownBudget reports whether a person lifted a limit of its own.
+func ownBudget(q Question, d Decision, who store.Principal) bool {
+	return q.Call.Name == BudgetTool && d.Status == store.ApprovalApproved && who.User != "" && who.User == q.Approval.AskedUser
 }
 
 // actionOf is the action of the audit entry. The order matters: an expiry is one whatever expired, and what became of a

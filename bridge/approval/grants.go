@@ -3,6 +3,7 @@ package approval
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"aqueduct/bridge/approval/audit"
@@ -52,6 +53,9 @@ func (g *Grants) Give(ctx context.Context, who store.Principal, req GrantRequest
 	if err != nil {
 		return nil, err
 	}
+	if slices.ContainsFunc(given.Grants, func(one policy.Grant) bool { return one.Tool == BudgetTool }) {
+		return nil, errNoBudgetGrant
+	}
 	ttl := cmp.Or(req.TTL, given.TTL, defaultGrantTTL)
 	session := ""
 	if req.Session != "" {
@@ -77,6 +81,8 @@ func (g *Grants) Give(ctx context.Context, who store.Principal, req GrantRequest
 	}
 	return rows, g.store.InTx(ctx, func(tx store.Tx) error { return keepGrants(ctx, tx, who, rows, now) })
 }
+
+var errNoBudgetGrant = fault.New(InvalidAnswer, "There is no grant for "+BudgetTool+": each time a budget is added to, a person decides.")
 
 // requested is the tools and matches of a request; whose Grant it is and until when, Give adds.
 func (g *Grants) requested(req GrantRequest) (policy.Template, error) {

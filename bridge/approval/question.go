@@ -15,6 +15,10 @@ import (
 // PermissionTool is the tool name every permission is shown under. It is reserved.
 const PermissionTool = "request_permission"
 
+// BudgetTool is the name under which people are asked to add to a budget. It is reserved, and no standing answer is given to it:
+// one would lift a limit for ever.
+const BudgetTool = "budget.extend"
+
 // ApprovedPrefix begins the UpstreamID of a client's tool call that follows an approved one: in the chat the permission
 // stands under the first's id, and what the client is to run needs one of its own.
 const ApprovedPrefix = "approved:"

@@ -44,6 +44,7 @@ func (k *Keeper) Admit(ctx context.Context, from tools.Caller, waits func() erro
 type standing struct {
 	use   store.BudgetUse
 	limit int64
+	added int64
 }
 
 // sameLimit reports whether nothing was added since, nor has another day begun.
@@ -58,7 +59,7 @@ func (a *admission) standing(ctx context.Context, b Budget) (standing, error) {
 		return standing{}, err
 	}
 	use.Used = kept.Used
-	return standing{use, b.Limit + kept.Added}, nil
+	return standing{use, amountOf(b.Limit) + amountOf(kept.Added), kept.Added}, nil
 }
 
 // through returns when a Budget has something left.
@@ -71,6 +72,10 @@ func (a *admission) through(ctx context.Context, b Budget) error {
 		before, err := a.standing(ctx, b)
 		if err != nil || before.use.Used < before.limit {
 			return err
+		}
+		if before.added >= b.MostAdded {
+			return fault.New(CodeExhausted, fmt.Sprintf("The budget of the %s for models is used up: %s. The models file lets nobody add more than %s to it.",
+				b.Of, b.text(before.limit), b.text(b.MostAdded)))
 		}
 		call, err := a.asked(ctx, b, before)
 		if err != nil {
@@ -121,7 +126,7 @@ func (a *admission) ask(ctx context.Context, b Budget, at standing) (store.ToolC
 	if err != nil {
 		return store.ToolCall{}, err
 	}
-	req.Args = mustJSON(extension{b.Of, at.use.Period, b.Unit, b.Currency, b.shown(at.limit), b.shown(b.Limit)})
+	req.Args = mustJSON(extension{b.Of, at.use.Period, b.Unit, b.Currency, b.shown(at.limit), b.shown(min(b.Limit, b.MostAdded-at.added))})
 	req.Key = b.key(at.use.Period, at.limit)
 	call, err := a.tools.Invoke(ctx, req)
 	if fault.CodeOf(err) == tools.CodeKeyConflict { // asked before, and edited since: the key is ours, and names this question

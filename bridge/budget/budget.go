@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"aqueduct/bridge/tools"
+	"aqueduct/policy"
 	"aqueduct/store"
 )
 
@@ -24,7 +25,15 @@ type Budget struct {
 	Limit int64 // tokens, or millionths of Currency
 	// Currency is that of costs.
 	Currency string
+	// Approvers may add to it besides the role admin, as in policy files. The person whose prompt it is may add to a run's, where
+	// none is named.
+	Approvers policy.Approvers
+	// MostAdded bounds all that is added to it in its day, or to a run's in all.
+	MostAdded int64
 }
+
+// Admins add to the budgets of a day: of a limit that holds for a person, that person alone is not asked.
+const Admins = "role:" + store.RoleAdmin
 
 // Of is whose calls count together.
 type Of string
@@ -65,8 +74,11 @@ func (b Budget) amount(shown float64) int64 {
 	if b.Unit == Cost {
 		shown *= millionth
 	}
-	return int64(math.Round(min(shown, math.MaxInt64/2)))
+	return int64(math.Round(min(shown, float64(store.MostAmount))))
 }
+
+// amountOf keeps a sum of two within an int64.
+func amountOf(n int64) int64 { return min(max(n, 0), store.MostAmount) }
 
 // name is what is counted under.
 func (b Budget) name() string { return string(b.Of) + ":" + string(b.Unit) }
@@ -144,7 +156,7 @@ func (k *Keeper) Count(ctx context.Context, tx store.Tx, c store.ModelCall) erro
 	for _, b := range k.list {
 		use := b.use(s, now)
 		if use.Used = c.Cost; b.Unit == Tokens {
-			use.Used = c.Tokens.Input + c.Tokens.Output
+			use.Used = amountOf(c.Tokens.Input) + amountOf(c.Tokens.Output)
 		}
 		if err := tx.AddToBudget(ctx, use); err != nil {
 			return err

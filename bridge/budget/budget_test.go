@@ -46,7 +46,7 @@ func TestKey(t *testing.T) {
 			}
 		}
 	}
-	if b, day := parseKey("of/another/tool"); b != (Budget{}) || day != "" {
+	if b, day := parseKey("of/another/tool"); b.Of != "" || b.Unit != "" || day != "" {
 		t.Errorf("a key of another tool is %+v on %q", b, day)
 	}
 }

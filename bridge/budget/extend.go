@@ -1,15 +1,18 @@
 package budget
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"aqueduct/bridge/tools"
 	"aqueduct/internal/fault"
+	"aqueduct/policy"
 	"aqueduct/store"
 )
 
@@ -55,7 +58,48 @@ func parseKey(key string) (b Budget, day string) {
 }
 
 // Runtime executes tools.BudgetTool: it adds what was approved to the row of the budget in Store.
-type Runtime struct{ Store store.Store }
+type Runtime struct {
+	Store store.Store
+	List  []Budget // those of New
+}
+
+// Verdict is what holds for a call of tools.BudgetTool, whatever the policy says, as tools.Config.OwnVerdict has it. No answer to
+// it stands for another one. Of a budget that counts for more than one prompt a person is always asked: the role admin, the
+// approvers that the models file names, or those of the rule in the policy file.
+func (r Runtime) Verdict(v policy.Verdict, args json.RawMessage) policy.Verdict {
+	v.Grant, v.Always = "", policy.LimitNone
+	var e extension
+	if json.Unmarshal(args, &e) != nil {
+		return v // the arguments are ours, or an edit that Execute refuses
+	}
+	b, _ := r.of(Budget{Of: e.Budget, Unit: e.Unit})
+	if len(v.Approvers) == 0 {
+		v.Approvers = b.Approvers
+	}
+	if e.Budget == OfRun {
+		return v
+	}
+	if v.Action == policy.Allow {
+		v.Action = policy.Ask
+	}
+	if !slices.Contains(v.Approvers, Admins) {
+		v.Approvers = append(slices.Clone(v.Approvers), Admins)
+	}
+	return v
+}
+
+// of finds the budget of the file that another one names.
+func (r Runtime) of(named Budget) (Budget, bool) {
+	for _, b := range r.List {
+		if b.name() == named.name() {
+			return b, true
+		}
+	}
+	return Budget{}, false
+}
+
+// errTooMuch ends the transaction that would add more than the models file allows.
+var errTooMuch = errors.New("budget: more than may be added")
 
 // Execute implements tools.Runtime. What is added is kept in one transaction, whose failure has added nothing; one whose
 // outcome is unknown is asked about like any call's.
@@ -64,6 +108,10 @@ func (r Runtime) Execute(ctx context.Context, d tools.Dispatch) (json.RawMessage
 	b, day := parseKey(d.Call.IdempotencyKey)
 	if err := json.Unmarshal(d.Call.Args, &e); err != nil || e.Budget != b.Of || e.Unit != b.Unit || e.Day != day {
 		return nil, fault.New(tools.CodeInvalidArgs, "Only how much is added to a budget can be changed.")
+	}
+	most, known := r.of(b)
+	if !known {
+		return nil, fault.New(tools.CodeInvalidArgs, "The models file has no such budget any more.")
 	}
 	if b.amount(e.Add) <= 0 { // approved under the schema of an earlier version
 		return nil, fault.New(tools.CodeInvalidArgs, "What is added to a budget is at least a token, or a millionth of the currency.")
@@ -83,9 +131,18 @@ func (r Runtime) Execute(ctx context.Context, d tools.Dispatch) (json.RawMessage
 		}
 		use := b.use(s, time.Now())
 		use.Period, use.Added = day, b.amount(e.Add) // approved after midnight, it is still for the day that was asked about
-		return tx.AddToBudget(ctx, use)
+		if err := tx.AddToBudget(ctx, use); err != nil {
+			return err
+		}
+		// The row is this transaction's until it ends, so what is read is the sum.
+		if now, err := tx.BudgetUse(ctx, store.System(), use.BudgetKey); err != nil || now.Added > most.MostAdded {
+			return cmp.Or(err, errTooMuch)
+		}
+		return nil
 	})
 	switch {
+	case errors.Is(err, errTooMuch):
+		return nil, fault.New(tools.CodeInvalidArgs, fmt.Sprintf("At most %s may be added to this budget.", most.text(most.MostAdded)))
 	case errors.Is(err, store.ErrUnknownOutcome):
 		return nil, &fault.Error{Code: tools.CodeUnknownOutcome, Message: "It is not known whether the budget was added to.", Cause: err}
 	case err != nil:

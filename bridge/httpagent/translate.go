@@ -14,6 +14,7 @@ import (
 	"aqueduct/agui"
 	"aqueduct/bridge"
 	"aqueduct/internal/jsontext"
+	"aqueduct/internal/strictjson"
 )
 
 // Names of the frames an agent may send: the platform contract's four, then ours.
@@ -133,6 +134,9 @@ func event(dst []bridge.Output, events ...agui.Event) []bridge.Output {
 
 // decode reads a frame's data, which must be a JSON object.
 func decode(name string, data []byte, v any) error {
+	if strictjson.TooMany(data, strictjson.MostFrameValues) {
+		return fmt.Errorf("frame %s: more than %d values", name, strictjson.MostFrameValues)
+	}
 	if err := json.Unmarshal(data, v); err != nil {
 		return fmt.Errorf("frame %s: %w", name, err)
 	}

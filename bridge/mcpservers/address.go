@@ -4,6 +4,7 @@
 package mcpservers
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -13,6 +14,8 @@ import (
 	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"aqueduct/internal/strictjson"
 )
 
 // address is the way to a server by its URL.
@@ -86,7 +89,7 @@ func (b *bearer) RoundTrip(req *http.Request) (*http.Response, error) {
 			// One byte more than is taken: an answer of exactly that length has to end in EOF, not in errTooLong.
 			left = longestMessage + 1
 		}
-		resp.Body = &bodyOf{ReadCloser: resp.Body, left: left, leave: leave}
+		resp.Body = &bodyOf{ReadCloser: resp.Body, left: left, stream: isStream(resp), leave: leave}
 	}
 	if d != nil && req.Method == http.MethodPost {
 		d.note(resp, err)
@@ -103,8 +106,30 @@ func isStream(resp *http.Response) bool {
 // bodyOf is a body of bounded length.
 type bodyOf struct {
 	io.ReadCloser
-	left  int
-	leave func() // its request is over
+	left   int
+	stream bool
+	values strictjson.Counter // of the answer, or of the event of a stream
+	blank  bool               // the line of the stream is empty so far
+	leave  func()             // its request is over
+}
+
+// tooMany counts the values of p, from zero again behind the empty line that ends an event.
+func (b *bodyOf) tooMany(p []byte) bool {
+	for len(p) > 0 {
+		line, rest, ended := bytes.Cut(p, []byte("\n"))
+		if b.values.Add(line) > strictjson.MostFrameValues {
+			return true
+		}
+		b.blank = b.blank && len(bytes.TrimRight(line, "\r")) == 0
+		if ended {
+			if b.blank && b.stream {
+				b.values = strictjson.Counter{}
+			}
+			b.blank = true
+		}
+		p = rest
+	}
+	return false
 }
 
 var errTooLong = errors.New("the answer is longer than is taken")
@@ -116,6 +141,9 @@ func (b *bodyOf) Read(p []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(p[:min(len(p), b.left)])
 	b.left -= n
+	if b.tooMany(p[:n]) {
+		return 0, errTooLong
+	}
 	return n, err
 }
 

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"golang.org/x/time/rate"
+
+	"aqueduct/internal/strictjson"
 )
 
 // messages is the standard output of a server without the lines that are no messages: programs print what they are
@@ -23,9 +25,10 @@ type messages struct {
 	lines   *bufio.Reader
 	may     *rate.Limiter
 	logger  *slog.Logger
-	rest    []byte // is passed on next; it lies in the buffer of lines, which is read into again only when rest is empty
-	inside  bool   // of a line, whose beginning was read
-	passing bool   // that line is passed on
+	rest    []byte             // is passed on next; it lies in the buffer of lines, which is read into again only when rest is empty
+	values  strictjson.Counter // of the line
+	inside  bool               // of a line, whose beginning was read
+	passing bool               // that line is passed on
 	err     error
 }
 
@@ -53,6 +56,7 @@ func (m *messages) next() {
 		m.err = err
 	}
 	if !m.inside {
+		m.values = strictjson.Counter{}
 		if m.passing = beginsMessage(part); !m.passing {
 			m.log(part)
 		}
@@ -60,6 +64,9 @@ func (m *messages) next() {
 	m.inside = !bytes.HasSuffix(part, []byte("\n"))
 	if m.passing {
 		m.rest = part
+		if m.values.Add(part) > strictjson.MostFrameValues {
+			m.rest, m.err = nil, errTooLong
+		}
 	}
 }
 

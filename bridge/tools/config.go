@@ -3,6 +3,7 @@ package tools
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"log/slog"
 	"net/http"
 	"time"
@@ -42,6 +43,8 @@ type Config struct {
 	// Own are tools of this server's own, for all tenants, which OwnRuntime executes.
 	Own        []store.Tool
 	OwnRuntime Runtime
+	// OwnVerdict is what holds for a call of one of these, whatever the policy file says. Nil changes nothing.
+	OwnVerdict func(v policy.Verdict, args json.RawMessage) policy.Verdict
 	Limits     Limits
 	Meter      Meter
 	Logger     *slog.Logger

@@ -38,7 +38,7 @@ const (
 )
 
 // BudgetTool is the name under which people are asked to add to a budget. It is reserved.
-const BudgetTool = "budget.extend"
+const BudgetTool = approval.BudgetTool
 
 // ErrDefinition is the error of a definition that is refused.
 var ErrDefinition = errors.New("tools: not a tool")

@@ -20,6 +20,7 @@ import (
 // moment in which the call would begin.
 type judge struct {
 	policy func() *policy.Policy // the one in force now
+	own    func(v policy.Verdict, args json.RawMessage) policy.Verdict
 	hash   redact.Hasher
 }
 
@@ -29,13 +30,20 @@ type judged struct {
 	policy.Verdict
 }
 
-// decide asks the policy; where that has no rule, the tool's own policy decides.
+// decide asks the policy; where that has no rule, the tool's own policy decides. For a tool of this server's own no Grant counts.
 func (j *judge) decide(from Request, tool compiledTool, call store.ToolCall, grants []policy.Grant) judged {
 	c := policy.Call{
 		AgentID: from.Session.AgentID, Session: from.Session.ID, Tool: tool.Name, Args: call.Args, Risk: tool.own.Risk, Own: tool.own.Own,
 		By: from.By,
 	}
-	return judged{c, j.policy().Decide(c, grants, time.Now())}
+	if tool.Source != store.ToolFromServer {
+		return judged{c, j.policy().Decide(c, grants, time.Now())}
+	}
+	v := j.policy().Decide(c, nil, time.Now())
+	if j.own != nil {
+		v = j.own(v, call.Args)
+	}
+	return judged{c, v}
 }
 
 // pending decides about the call of an open Question. The tool is read from the row, not from the cache: the approval must

@@ -39,7 +39,7 @@ type Service struct {
 func New(cfg Config) *Service {
 	cfg.Limits = cfg.Limits.withDefaults()
 	tools := &registry{store: cfg.Store, servers: cfg.Servers, own: cfg.Own}
-	rules := &judge{policy: cfg.Policy, hash: cfg.Hash}
+	rules := &judge{policy: cfg.Policy, own: cfg.OwnVerdict, hash: cfg.Hash}
 	due := &deadlines{}
 	keep := &commits{keep: cfg.Keep, ring: cfg.Ring, store: cfg.Store, logger: cfg.Logger}
 	approved := &approvedCheck{hash: cfg.Hash, logger: cfg.Logger}

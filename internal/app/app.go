@@ -192,7 +192,8 @@ func (a *App) makeEngine() error {
 	}
 	limits := cfg.Edge.Models.Budgets()
 	if len(limits) > 0 {
-		executed.Own, executed.OwnRuntime = []store.Tool{budget.Tool()}, budget.Runtime{Store: cfg.Store}
+		extends := budget.Runtime{Store: cfg.Store, List: limits}
+		executed.Own, executed.OwnRuntime, executed.OwnVerdict = []store.Tool{budget.Tool()}, extends, extends.Verdict
 	}
 	a.Tools = tools.New(executed)
 	a.Sessions = bridge.New(bridge.Config{

@@ -11,6 +11,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"aqueduct/internal/strictjson"
 	"aqueduct/server/auth"
 	"aqueduct/server/limit"
 	"aqueduct/store"
@@ -59,6 +60,23 @@ func ReleaseBody(c echo.Context) {
 	if h, ok := c.Get(heldBodyKey).(*limit.HeldBody); ok {
 		h.Release()
 	}
+}
+
+const (
+	// smallValues is up to how many values a small body counts nothing against the budget.
+	smallValues = 512
+	// decodedTimes is how often the bytes of a body are in memory besides itself until it is taken: decoded, masked, and in the rows
+	// that are written.
+	decodedTimes = 6
+)
+
+// Weigh counts what a body takes besides its bytes once it is decoded. It is called before that. A small body with few values
+// counts nothing, so that decisions pass while others have used up the budget.
+func (in *Decoder) Weigh(c echo.Context, size, values int) error {
+	if size <= limit.SmallBody && values <= smallValues {
+		return nil
+	}
+	return in.HoldBody(c).Weigh(c.Request().Context(), decodedTimes*int64(size)+int64(values)*strictjson.ValueBytes)
 }
 
 // ParkBody is called before a request begins to wait for a person with its body in memory: see limit.HeldBody.Park.

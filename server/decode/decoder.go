@@ -98,7 +98,11 @@ func (in *Decoder) jsonWithin(c echo.Context, limit int64, v any) (raw []byte, e
 	if err != nil {
 		return nil, err
 	}
-	if err := agui.CheckJSON(raw, agui.MaxJSONDepth); err != nil {
+	values, err := agui.CheckBounded(raw, agui.MaxJSONDepth, strictjson.MostValues, strictjson.BoundsOf(reflect.TypeOf(v).Elem()))
+	if err != nil {
+		return nil, err
+	}
+	if err := in.Weigh(c, len(raw), values); err != nil {
 		return nil, err
 	}
 	if len(raw) == 0 || bytes.TrimSpace(raw)[0] != '{' {
@@ -266,7 +270,7 @@ func (in *Decoder) Message(raw []byte, v any) error {
 	if raw == nil {
 		return problem.Refuse(problem.TooLarge, "A message may have 1048576 bytes.")
 	}
-	if err := agui.CheckJSON(raw, agui.MaxJSONDepth); err != nil {
+	if _, err := agui.CheckBounded(raw, agui.MaxJSONDepth, strictjson.MostMessageValues, strictjson.BoundsOf(reflect.TypeOf(v).Elem())); err != nil {
 		return err
 	}
 	if err := strictjson.Unmarshal(raw, v); err != nil {

@@ -30,8 +30,9 @@ type BodyBudget struct {
 
 	patience time.Duration
 
-	// parked counts the bodies of requests that wait for a person (HeldBody.Park); nil in that one itself.
-	parked *BodyBudget
+	// parked counts the bodies of requests that wait for a person (HeldBody.Park), and decoded what bodies take besides their bytes
+	// (HeldBody.Weigh); both are nil in these themselves.
+	parked, decoded *BodyBudget
 
 	mu    sync.Mutex
 	held  int64
@@ -41,10 +42,10 @@ type BodyBudget struct {
 
 // NewBodyBudget makes a budget. busy is called for each body that is refused.
 func NewBodyBudget(l Limits, busy func()) *BodyBudget {
-	bound := func(parked *BodyBudget) *BodyBudget {
-		return &BodyBudget{most: l.Bodies, body: l.Body + 1, patience: l.BodiesWait, busy: busy, parked: parked, by: make(map[string]int64)}
+	bound := func(parked, decoded *BodyBudget) *BodyBudget {
+		return &BodyBudget{most: l.Bodies, body: l.Body + 1, patience: l.BodiesWait, busy: busy, parked: parked, decoded: decoded, by: make(map[string]int64)}
 	}
-	return bound(bound(nil))
+	return bound(bound(nil, nil), bound(nil, nil))
 }
 
 // take counts n more bytes of a sender, and waits for them until ctx ends.
@@ -66,13 +67,18 @@ func (b *BodyBudget) take(ctx context.Context, sender string, n int64) error {
 // Share is the most that one principal may hold, and so the largest body.
 func (b *BodyBudget) Share() int64 { return b.most / callerShare }
 
+// shareOf is the most that a sender may hold.
+func (b *BodyBudget) shareOf(sender string) int64 {
+	if sender == "" {
+		return max(b.most/anonymousShare, b.body)
+	}
+	return b.Share()
+}
+
 // tryTake counts the bytes if they fit, and else returns a channel that closes when some are freed. All waiters wake
 // at once and try again, because the one that fits need not be the first.
 func (b *BodyBudget) tryTake(sender string, n int64) <-chan struct{} {
-	share := b.most / callerShare
-	if sender == "" {
-		share = max(b.most/anonymousShare, b.body)
-	}
+	share := b.shareOf(sender)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.held+n <= b.most && b.by[sender]+n <= share {
@@ -107,7 +113,7 @@ func (b *BodyBudget) bytes() int64 {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.held + b.parked.bytes()
+	return b.held + b.parked.bytes() + b.decoded.bytes()
 }
 
 // HeldBody is what one request holds of the budget. The goroutine of the request uses it, and calls Release at its
@@ -116,6 +122,7 @@ type HeldBody struct {
 	budget *BodyBudget
 	sender string
 	n      int64
+	weight *HeldBody // of the decoded budget; nil before Weigh
 }
 
 // Grow counts n more bytes for the request. It waits for Limits.BodiesWait at most; the error then has the code
@@ -137,6 +144,22 @@ func (b *BodyBudget) Hold(sender string) *HeldBody { return &HeldBody{budget: b,
 // GrowTo counts as many more bytes as the request holds less than n.
 func (h *HeldBody) GrowTo(ctx context.Context, n int64) error { return h.Grow(ctx, n-h.n) }
 
+// Weigh counts n bytes that a body takes besides its own, once it is decoded. They have a budget of their own, of which all is taken
+// at once: bodies that wait for it hold nothing of it, so they cannot wait for each other. A body that takes more than its sender's
+// share takes all of the share, so that it is decoded alone.
+func (h *HeldBody) Weigh(ctx context.Context, n int64) error {
+	if h.budget.decoded == nil { // parked: it was decoded before
+		return nil
+	}
+	if h.weight == nil {
+		h.weight = h.budget.decoded.Hold(h.sender)
+	}
+	if n = min(n, h.budget.shareOf(h.sender)); n <= h.weight.n {
+		return nil
+	}
+	return h.weight.GrowTo(ctx, n)
+}
+
 // Park counts what the request holds among the bodies of those that wait for a person, which may take days: it leaves its
 // place in the budget to others, who would be refused for all that time. The memory stays bounded, by as much again as the
 // budget has, of which a principal has its share too. A body that finds no room there is refused at once, since it is not known
@@ -157,6 +180,10 @@ func (h *HeldBody) Park() error {
 
 // Release gives back what the request holds.
 func (h *HeldBody) Release() {
+	if h.weight != nil {
+		h.weight.Release()
+		h.weight = nil
+	}
 	if h.n > 0 {
 		h.budget.free(h.sender, h.n)
 		h.n = 0

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -310,4 +312,31 @@ func TestParkedBodies(t *testing.T) {
 	if b.bytes() != 0 || len(b.by)+len(b.parked.by) != 0 {
 		t.Errorf("after all: %d bytes", b.bytes())
 	}
+}
+
+// TestS47WeightsDoNotWaitForEachOther: bodies that fill a sender's share are decoded one after the other, and none of them is
+// refused because the others wait as well. Everything is given back.
+func TestS47WeightsDoNotWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	bubbletest.Test(t, func(t *testing.T) {
+		b := NewBodyBudget(Limits{Bodies: 800, Body: 99, BodiesWait: time.Second}, func() {})
+		var all sync.WaitGroup
+		var most, now atomic.Int64
+		for range 4 { // which hold all of ann's share
+			all.Go(func() {
+				h := b.Hold("ann")
+				defer h.Release()
+				if err := errors.Join(h.Grow(t.Context(), 100), h.Weigh(t.Context(), 1_000_000), h.Weigh(t.Context(), 5)); err != nil {
+					t.Error(err)
+				}
+				most.Store(max(most.Load(), now.Add(1)))
+				time.Sleep(100 * time.Millisecond) // of the bubble's clock
+				now.Add(-1)
+			})
+		}
+		all.Wait()
+		if most.Load() != 1 || b.bytes() != 0 || len(b.decoded.by) != 0 {
+			t.Errorf("%d at once; %d bytes are held in the end", most.Load(), b.bytes())
+		}
+	})
 }

@@ -2,6 +2,7 @@ package llmproxy
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -11,6 +12,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"aqueduct/bridge/budget"
+	"aqueduct/policy"
+	"aqueduct/store"
 )
 
 // Upstreams are the operator's: the contents of --models-file. They do not change.
@@ -28,19 +31,31 @@ type Limit struct {
 	Of     budget.Of `yaml:"of"` // run, or for a day (UTC) user, agent, tenant
 	Tokens int64     `yaml:"tokens"`
 	Cost   float64   `yaml:"cost"` // in Currency
+	// Approvers may add to it besides the role admin, each "role:NAME" or "user:NAME".
+	Approvers policy.Approvers `yaml:"approvers"`
+	// AddMost is how many times the limit may be added to it in a day, or to a run's in all; 10 when it is left out.
+	AddMost float64 `yaml:"add_most"`
 }
+
+// defaultAddMost lets a long work go on several times, and bounds what one mistake in a form costs.
+const defaultAddMost = 10
 
 // Budgets are the Limits, one for each unit.
 func (u Upstreams) Budgets() (list []budget.Budget) {
 	for _, l := range u.Limits {
 		if l.Tokens > 0 {
-			list = append(list, budget.Budget{Of: l.Of, Unit: budget.Tokens, Limit: l.Tokens})
+			list = append(list, l.budget(budget.Tokens, min(l.Tokens, store.MostAmount), ""))
 		}
 		if l.Cost > 0 {
-			list = append(list, budget.Budget{Of: l.Of, Unit: budget.Cost, Limit: int64(l.Cost * 1e6), Currency: u.Currency})
+			list = append(list, l.budget(budget.Cost, int64(min(l.Cost*1e6, float64(store.MostAmount))), u.Currency))
 		}
 	}
 	return list
+}
+
+func (l Limit) budget(unit budget.Unit, limit int64, currency string) budget.Budget {
+	most := min(float64(limit)*cmp.Or(l.AddMost, defaultAddMost), float64(store.MostAmount))
+	return budget.Budget{Of: l.Of, Unit: unit, Limit: limit, Currency: currency, Approvers: l.Approvers, MostAdded: int64(most)}
 }
 
 // Unpriced are the models that no budget of costs bounds, for want of a price, as the upstreams name them; none where no such
@@ -67,8 +82,14 @@ func (l Limit) check() error {
 	default:
 		return fmt.Errorf("of: %q is none of run, user, agent, tenant", l.Of)
 	}
-	if l.Tokens < 0 || l.Cost < 0 || l.Tokens == 0 && l.Cost == 0 {
+	if l.Tokens < 0 || !(l.Cost >= 0) || l.Tokens == 0 && l.Cost == 0 { // no number is neither
 		return errors.New("tokens, cost or both, each above 0")
+	}
+	if !(l.AddMost >= 0) {
+		return errors.New("add_most: a number above 0, of times the limit")
+	}
+	if err := l.Approvers.Check(); err != nil {
+		return fmt.Errorf("approvers: %w", err)
 	}
 	return nil
 }

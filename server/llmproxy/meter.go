@@ -194,11 +194,47 @@ func (m *meter) take(text []byte) {
 			return
 		}
 		text = text[i+len(usageMark):]
+		end := valueEnd(text)
+		if end < 0 {
+			return // the value is cut, and so is all that stands in it
+		}
 		var u *usage
-		if json.NewDecoder(bytes.NewReader(text)).Decode(&u) == nil && u != nil && u.possible() {
+		if json.Unmarshal(text[:end], &u) == nil && u != nil && u.possible() {
 			m.usage = u
 		}
+		text = text[end:]
 	}
+}
+
+// valueEnd is where the JSON value ends that text begins with; -1 when it is cut. What stands in a value is not looked at again,
+// so usages within usages cost each byte once.
+func valueEnd(text []byte) int {
+	depth, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch b := text[i]; {
+		case quoted && b == '\\':
+			i++
+		case b == '"':
+			quoted = !quoted
+		case quoted:
+		case b == '{' || b == '[':
+			depth++
+			continue
+		case b == '}' || b == ']':
+			depth--
+		case depth == 0 && b == ',':
+			return i
+		default:
+			continue
+		}
+		if depth < 0 {
+			return i // of the object that it stands in
+		}
+		if depth == 0 && !quoted {
+			return i + 1
+		}
+	}
+	return -1
 }
 
 // tokens are what the answer used. The upstream's own count always goes first, also the one of an answer that broke off
@@ -235,7 +271,7 @@ func (u Upstreams) cost(model string, t store.ModelTokens) int64 {
 			cached = p.Input
 		}
 		// A price for a million tokens is one in millionths for a token.
-		return int64(math.Round(float64(t.Input-t.Cached)*p.Input + float64(t.Cached)*cached + float64(t.Output)*p.Output))
+		return int64(max(0, min(math.Round(float64(t.Input-t.Cached)*p.Input+float64(t.Cached)*cached+float64(t.Output)*p.Output), float64(store.MostAmount))))
 	}
 	return 0
 }

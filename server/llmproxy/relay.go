@@ -64,6 +64,7 @@ type answer struct {
 	stream bool
 	hide   bool   // the chunk with the usage: the caller did not ask for it
 	held   []byte // what came and may not pass yet
+	looked int    // how much of what is held has no end of an event, so that each byte is looked at once
 }
 
 // relay passes an answer on as it comes, each part flushed, and shows it to the meter. A nil error means that the answer
@@ -127,12 +128,18 @@ func (a *answer) take(part []byte, over error) error {
 
 // events gives the whole events of a stream, and apart from them the one that ends the answer, with what is behind it.
 func (a *answer) events(part []byte, over bool) (events, last []byte) {
-	if len(a.held) > 0 {
-		part = append(a.held, part...)
-	}
-	part, a.held = whole(part)
-	if len(a.held) > maxEvent || over {
-		part, a.held = append(part, a.held...), nil // as it came
+	if len(a.held) > 0 || !bytes.HasSuffix(part, []byte("\n\n")) { // which it has nearly always
+		a.held = append(a.held, part...)
+		end := whole(a.held, a.looked)
+		switch {
+		case over || len(a.held)-end > maxEvent:
+			part, a.held, a.looked = a.held, nil, 0 // as it came
+		case end == 0:
+			a.looked = len(a.held)
+			return nil, nil
+		default:
+			part, a.held, a.looked = a.held[:end:end], bytes.Clone(a.held[end:]), len(a.held)-end
+		}
 	}
 	a.meter.stream(part)
 	if a.hide {
@@ -207,13 +214,18 @@ func final(route string, events []byte) int {
 
 // firstEvent is the first event with its blank line, or all where there is no such line.
 func firstEvent(events []byte) []byte {
-	if i := bytes.Index(events, []byte("\n\n")); i >= 0 {
-		return events[:i+2]
+	for i := 0; ; {
+		line := bytes.IndexByte(events[i:], '\n')
+		if line < 0 {
+			return events
+		}
+		i += line + 1
+		for _, blank := range []string{"\n", "\r\n"} {
+			if bytes.HasPrefix(events[i:], []byte(blank)) {
+				return events[:i+len(blank)]
+			}
+		}
 	}
-	if i := bytes.Index(events, []byte("\r\n\r\n")); i >= 0 {
-		return events[:i+4]
-	}
-	return events
 }
 
 // ends reports whether an event is the last one of its answer: the word of chats, or the object of responses with the type.
@@ -230,19 +242,16 @@ func ends(event []byte, name string) bool {
 	return json.Unmarshal(data, &object) == nil && string(object.Type) == name
 }
 
-// whole parts what was read behind the last event that is whole. A blank line ends an event. Both line ends are looked for,
-// because upstreams differ; a lone CR, which the standard also allows, is in none of them.
-func whole(text []byte) (events, rest []byte) {
-	if bytes.HasSuffix(text, []byte("\n\n")) { // nearly always
-		return text, nil
-	}
-	end := 0
+// whole is where the last event ends that is whole; in the first looked bytes none does. A blank line ends an event. Both line
+// ends are looked for, because upstreams differ; a lone CR, which the standard also allows, is in none of them.
+func whole(text []byte, looked int) (end int) {
+	from := max(looked-len("\r\n\r"), 0)
 	for _, blank := range []string{"\n\n", "\r\n\r\n"} {
-		if i := bytes.LastIndex(text, []byte(blank)); i >= 0 {
-			end = max(end, i+len(blank))
+		if i := bytes.LastIndex(text[from:], []byte(blank)); i >= 0 {
+			end = max(end, from+i+len(blank))
 		}
 	}
-	return text[:end:end], bytes.Clone(text[end:])
+	return end
 }
 
 // withoutUsage takes the chunk out that has the usage and no choices. It is the last one, so most parts do not have it.

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
 
 	"aqueduct/internal/fault"
 	"aqueduct/internal/ids"
+	"aqueduct/internal/strictjson"
 	"aqueduct/server/problem"
 )
 
@@ -73,6 +75,9 @@ func only(body []byte, members []member) []byte {
 // the last event of a response has the usage anyway.
 func read(route string, body []byte) (request, error) {
 	all, end, err := membersOf(body)
+	if errors.Is(err, errTooMany) {
+		return request{}, err
+	}
 	if err != nil {
 		return request{}, problem.Refuse(problem.InvalidBody, "The body is not a JSON object.")
 	}
@@ -111,9 +116,17 @@ func read(route string, body []byte) (request, error) {
 	return r, nil
 }
 
+// mostValues bounds the values of a body: the tokens that one call for embeddings may have at most providers, as numbers, fit.
+const mostValues = 500_000
+
+var errTooMany = problem.Refuse(problem.InvalidBody, fmt.Sprintf("The body has more than %d members or %d values.", strictjson.MostElements, mostValues))
+
 // membersOf finds the members of the body's object, and where its closing brace stands. Values are stepped over as raw JSON,
 // so a conversation with pictures costs one pass over its bytes and no tree of values.
 func membersOf(body []byte) (members []member, end int, err error) {
+	if strictjson.TooMany(body, mostValues) {
+		return nil, 0, errTooMany
+	}
 	dec := json.NewDecoder(bytes.NewReader(body))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
 		return nil, 0, errors.New("no object")
@@ -128,6 +141,9 @@ func membersOf(body []byte) (members []member, end int, err error) {
 			return nil, 0, err
 		}
 		to := int(dec.InputOffset())
+		if len(members) == strictjson.MostElements {
+			return nil, 0, errTooMany
+		}
 		key, _ := name.(string) // a name always is one
 		members = append(members, member{key, to - len(value), to})
 	}

@@ -18,6 +18,7 @@ import (
 
 	"aqueduct/bridge"
 	"aqueduct/bridge/approval"
+	"aqueduct/internal/strictjson"
 	"aqueduct/server/auth"
 	"aqueduct/server/decode"
 	"aqueduct/server/problem"
@@ -130,6 +131,9 @@ func (h *Handler) serve(c echo.Context, who store.Principal, from caller) error 
 	body, err := h.cfg.In.BodyOf(c, who, maxBody)
 	if err != nil {
 		return err
+	}
+	if strictjson.TooMany(body, strictjson.MostMessageValues) {
+		return problem.Refuse(problem.InvalidBody, fmt.Sprintf("A request has at most %d values.", strictjson.MostMessageValues))
 	}
 	ctx, cancel := context.WithCancel(c.Request().Context())
 	defer cancel()

@@ -37,6 +37,14 @@ func testBudgets(env *storeEnv) {
 	} {
 		same(env, got[store.BudgetUse](env)(env.s.BudgetUse(env.ctx, store.System(), want.BudgetKey)), want)
 	}
+	// Twelve of the largest additions at once stay a number that can be read, and nothing takes away from a budget.
+	full := next
+	full.Budget = "tenant:cost"
+	for range 12 {
+		add(store.BudgetUse{BudgetKey: full, Used: store.MostAmount, Added: 1_000_000_000_000_000_000})
+	}
+	add(store.BudgetUse{BudgetKey: full, Used: -5, Added: -5})
+	same(env, got[store.BudgetUse](env)(env.s.BudgetUse(env.ctx, store.System(), full)), store.BudgetUse{BudgetKey: full, Used: store.MostAmount, Added: store.MostAmount})
 	env.tx(func(tx store.Tx) error { return tx.DeleteBudgetsBefore(env.ctx, next.Period) })
 	gone(key)
 	gone(other)

@@ -24,9 +24,12 @@ const (
 	linger = 3 * time.Second
 	// answerTime bounds everything but the run itself.
 	answerTime = 10 * time.Second
-	// mostBytes bounds what is recorded of one answer, all of which is in memory. One that is longer counts as given
+	// mostBytes bounds what is recorded of all answers, decoded, as all of it is in memory. An answer that is longer counts as given
 	// up.
 	mostBytes = 64 << 20
+	// chunkBytes is about what the record of one read takes besides its bytes. Reads may bring one byte each, as a compressed answer
+	// of tiny blocks does.
+	chunkBytes = 96
 	// readBytes is the most that one read takes.
 	readBytes = 32 << 10
 	// stranger is an origin that no server can know.
@@ -60,6 +63,7 @@ type prober struct {
 	Options
 	client *http.Client
 	input  agui.RunAgentInput
+	size   int // of the answers that were recorded: mostBytes bounds them together
 }
 
 // Record asks and records.
@@ -201,7 +205,7 @@ func (p *prober) run(ctx context.Context, body []byte, header http.Header) (*doc
 	if err != nil {
 		return nil, err
 	}
-	r := &recording{began: time.Now(), giveUp: patience, patience: p.Patience, run: &doctor.Run{
+	r := &recording{size: p.size, began: time.Now(), giveUp: patience, patience: p.Patience, run: &doctor.Run{
 		ThreadID: p.input.ThreadID, RunID: p.input.RunID, State: p.input.State, Messages: p.input.Messages, Patience: linger,
 	}}
 	resp, err := p.client.Do(req)
@@ -214,6 +218,7 @@ func (p *prober) run(ctx context.Context, body []byte, header http.Header) (*doc
 	defer resp.Body.Close() // it was read, or given up
 	r.run.Answer = doctor.Answer{Status: resp.StatusCode, Header: resp.Header}
 	r.read(asking, resp)
+	p.size = r.size
 	return r.run, ctx.Err()
 }
 
@@ -225,7 +230,7 @@ type recording struct {
 	giveUp   *time.Timer
 	patience time.Duration
 	line     []byte // that has not ended yet
-	size     int
+	size     int    // of all that is recorded, decoded
 }
 
 // read reads to the end.
@@ -258,7 +263,7 @@ func (r *recording) read(asking context.Context, resp *http.Response) {
 // what was left before.
 func (r *recording) take(data []byte) {
 	r.run.Chunks = append(r.run.Chunks, doctor.Chunk{At: time.Since(r.began), Data: data})
-	r.size += len(data)
+	r.size += len(data) + chunkBytes
 	for line := range bytes.Lines(data) { // each byte of a line without an end is copied once
 		r.line = append(r.line, line...)
 		if bytes.HasSuffix(line, []byte("\n")) {

@@ -2,12 +2,15 @@ package recorder
 
 import (
 	"bytes"
+	"compress/gzip"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
+	"unsafe"
 
 	"aqueduct/agui/doctor"
 	"aqueduct/internal/costtest"
@@ -56,4 +59,55 @@ func TestLineWithoutEnd(t *testing.T) {
 			t.Errorf("%d bytes are kept", len(r.line))
 		}
 	})
+}
+
+// TestS63RecordedBytesAreBounded: what an endpoint sends takes no more memory than is allowed, however it is cut or compressed,
+// and in all answers together. If this fails, an endpoint that is examined fills the memory.
+func TestS63RecordedBytesAreBounded(t *testing.T) {
+	t.Parallel()
+	const reads = 3_000_000 // which would take a fourfold of what is allowed
+	bomb := func() io.Reader {
+		pipe, into := io.Pipe()
+		t.Cleanup(func() { _ = pipe.Close() })
+		go func() {
+			w := gzip.NewWriter(into)
+			for zeros := make([]byte, 1<<20); ; {
+				if _, err := w.Write(zeros); err != nil {
+					return
+				}
+			}
+		}()
+		return pipe
+	}
+	for name, c := range map[string]struct {
+		body     io.Reader
+		encoding string
+		before   int
+	}{
+		"a byte at a time":   {iotest.OneByteReader(io.LimitReader(endless{}, reads)), "", 0},
+		"without an end":     {endless{}, "", 0},
+		"compressed":         {bomb(), "gzip", 0},
+		"a second answer":    {endless{}, "", mostBytes - 1<<20},
+		"a second, in bytes": {iotest.OneByteReader(io.LimitReader(endless{}, reads)), "", mostBytes - 1<<20},
+	} {
+		r := &recording{run: new(doctor.Run), size: c.before, began: time.Now(), giveUp: time.NewTimer(time.Hour), patience: time.Hour}
+		r.read(t.Context(), &http.Response{Body: io.NopCloser(c.body), Header: http.Header{"Content-Encoding": {c.encoding}}})
+		held := c.before
+		for _, chunk := range r.run.Chunks {
+			held += cap(chunk.Data) + int(unsafe.Sizeof(chunk))
+		}
+		if most := mostBytes + readBytes + chunkBytes; held > most || r.run.Ended != doctor.GivenUp {
+			t.Errorf("%s: %d bytes are held of at most %d; it ended by %v", name, held, most, r.run.Ended)
+		}
+	}
+}
+
+// endless is text without an end.
+type endless struct{}
+
+// Read implements io.Reader.
+func (endless) Read(p []byte) (int, error) {
+	copy(p, bytes.Repeat([]byte("x"), len(p)))
+	p[len(p)-1] = '\n'
+	return len(p), nil
 }
