@@ -131,6 +131,7 @@ func (r *rows) approval(a store.Approval) store.Approval {
 	r.json(&a.Options)
 	r.json(&a.ResponseSchema)
 	r.json(&a.EditedArgs)
+	r.json(&a.Definition)
 	r.sealing(ofDecision, a.ID, known(a.SessionID), &a.Decision)
 	r.text(&a.Reason)
 	return a

@@ -34,7 +34,7 @@ var fates = func() map[string]fate {
 		"MessagePart":     {"SessionID SHA256 MimeType BlobID KID", "", "Data"},
 		"ContextEntry":    {"Key Tenant User OwnerID SessionID ContentType SHA256 Data BlobID KID", "Metadata"},
 		"ToolCall":        {"ID SessionID TurnID RunID ArgsSHA256 ErrorCode UpstreamID IdempotencyKey Risk GrantID Replica", "Name Error", "Args Result Event"},
-		"Approval":        {"ID SessionID TurnID ArgsSHA256 Risk AskedUser Approvers DelegatedTo DelegatedBy DecidedBy DecidedVia GrantID Path", "Tool ToolKind Title Options ResponseSchema EditedArgs Reason", "Args Decision"},
+		"Approval":        {"ID SessionID TurnID ArgsSHA256 Risk AskedUser Approvers DelegatedTo DelegatedBy DecidedBy DecidedVia GrantID Path", "Tool ToolKind Title Options ResponseSchema EditedArgs Definition Reason", "Args Decision"},
 		"Record":          {"ID SessionID TurnID Type", "Payload"},
 		"Command":         {"ID SessionID TurnID", "Payload"},
 		"OutboxItem":      {"ID SessionID Kind Target", "Payload LastError"},
@@ -44,6 +44,7 @@ var fates = func() map[string]fate {
 		"Delegation":      {"ID Tenant User To Holds AgentID Tool ToolKind RevokedBy", "Note"},
 		"AuditEntry":      {"Tenant Actor Action SubjectType SubjectID Remote PrevHash Hash MAC", "Payload"},
 		"Tool":            {"Name Tenant Endpoint Schema Policy Source", "Metadata"}, // a schema is kept as it came: SECURITY.md
+		"ToolPin":         {"Tool SHA256 Tenant User By"},
 		"Agent":           {"ID Tenant Owner Protocol Endpoint AuthKID Auth", "Name Capabilities"},
 		"Task":            {"ID Tenant User RequestID ThreadID AgentID Replica Body KID BodyHash Code", "Message"},
 		"TaskMove":        {"ID Replica Code", "Message"},

@@ -43,7 +43,9 @@ type proposal struct {
 	tool    compiledTool
 	call    store.ToolCall
 	verdict judged
-	span    trace.Context // of executing it
+	// confirmed is not set for a tool of an MCP server whose definition no one has confirmed.
+	confirmed bool
+	span      trace.Context // of executing it
 }
 
 // busy refuses a call for which no slot is left.
@@ -84,7 +86,11 @@ func (i *invoker) fastOrTake(ctx context.Context, req Request) (store.ToolCall, 
 	if err != nil {
 		return p.call, err
 	}
-	p.verdict = i.judge.decide(req, p.tool, p.call, nil)
+	known, err := confirmed(ctx, i.store, req.Session.Tenant, req.By.User, p.tool.Tool)
+	if err != nil {
+		return p.call, err
+	}
+	p.verdict = i.judge.decide(req, p.tool, p.call, nil, known)
 	if p.verdict.Action != policy.Allow || p.tool.Kind != store.KindServer || req.agentsID() != req.Key && req.Key != "" {
 		return i.take(ctx, req)
 	}
@@ -232,7 +238,10 @@ func (i *invoker) take(ctx context.Context, req Request) (store.ToolCall, error)
 		if err != nil {
 			return err
 		}
-		p.verdict, known = i.judge.decide(req, p.tool, p.call, grants), false // an earlier try of this closure may have set it
+		if p.confirmed, err = confirmed(ctx, tx, req.Session.Tenant, req.By.User, p.tool.Tool); err != nil {
+			return err
+		}
+		p.verdict, known = i.judge.decide(req, p.tool, p.call, grants, p.confirmed), false // an earlier try of this closure may have set it
 		return i.insert(ctx, tx, &p, req.Session)
 	})
 	if err != nil || known {
@@ -323,6 +332,9 @@ func (i *invoker) insert(ctx context.Context, tx store.Tx, p *proposal, session 
 	var asked *store.Approval
 	if p.call.Status == store.ToolWaitingApproval {
 		a := approvalOf(p.call, p.verdict.Verdict, p.verdict.call.By.User)
+		if a.Definition = askedOf(p.tool.Tool, p.confirmed); !p.confirmed {
+			a.Title += unconfirmedTitle
+		}
 		asked = &a
 		if err := tx.InsertApproval(ctx, a); err != nil {
 			return err

@@ -23,7 +23,7 @@ const (
 	approvalColumns = `a.approval_id, a.session_id, a.turn_id, a.kind, a.status, a.tool_name, a.tool_kind, a.title, a.args,
 	a.args_sha256, a.options, a.response_schema, a.risk, a.asked_user, a.approvers, a.four_eyes, a.may_edit,
 	a.delegated_to, a.delegated_by, a.delegated_until, a.created_at, a.expires_at, a.decided_at, a.decided_by,
-	a.decided_via, a.decision, a.edited_args, a.grant_id, a.reason, a.path`
+	a.decided_via, a.decision, a.edited_args, a.grant_id, a.reason, a.definition, a.path`
 	fromApprovals  = ` FROM approvals a JOIN sessions s ON s.session_id = a.session_id`
 	selectApproval = `SELECT ` + approvalColumns + fromApprovals
 )
@@ -35,7 +35,7 @@ func approvalInto(a *store.Approval) []any {
 		&a.ArgsSHA256, &a.Options, &a.ResponseSchema, &a.Risk, &a.AskedUser, &a.Approvers, &a.FourEyes, &a.MayEdit,
 		&a.DelegatedTo, &a.DelegatedBy, timeInto{&a.DelegatedUntil}, timeInto{&a.CreatedAt}, timeInto{&a.ExpiresAt},
 		timeInto{&a.DecidedAt}, &a.DecidedBy, &a.DecidedVia, &a.Decision, &a.EditedArgs, &a.GrantID, &a.Reason,
-		&a.Path,
+		&a.Definition, &a.Path,
 	}
 }
 
@@ -198,14 +198,14 @@ func insertApproval(a store.Approval) Statement {
 		SQL: `INSERT INTO approvals (approval_id, session_id, turn_id, kind, status, tool_name, title, args,
 			args_sha256, options, response_schema, risk, created_at, expires_at, decided_at, decided_by, decided_via,
 			decision, reason, asked_user, approvers, four_eyes, may_edit, delegated_to, delegated_by, delegated_until,
-			edited_args, grant_id, tool_kind, path)
+			edited_args, grant_id, tool_kind, path, definition)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
-			$23, $24, $25, $26, $27, $28, $29, $30)`,
+			$23, $24, $25, $26, $27, $28, $29, $30, $31)`,
 		Args: []any{a.ID, a.SessionID, a.TurnID, string(a.Kind), string(a.Status), a.Tool, a.Title, jsonText(a.Args),
 			a.ArgsSHA256, jsonText(a.Options), jsonText(a.ResponseSchema), a.Risk, millis(a.CreatedAt),
 			millis(a.ExpiresAt), millis(a.DecidedAt), a.DecidedBy, a.DecidedVia, jsonText(a.Decision), a.Reason,
 			a.AskedUser, jsonText(a.Approvers), a.FourEyes, a.MayEdit, a.DelegatedTo, a.DelegatedBy,
-			millis(a.DelegatedUntil), jsonText(a.EditedArgs), a.GrantID, a.ToolKind, jsonText(a.Path)},
+			millis(a.DelegatedUntil), jsonText(a.EditedArgs), a.GrantID, a.ToolKind, jsonText(a.Path), jsonText(a.Definition)},
 	}
 }
 
