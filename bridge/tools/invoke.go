@@ -135,7 +135,7 @@ func (i *invoker) find(ctx context.Context, r store.Reader, registered lookup, r
 	if err != nil {
 		return compiledTool{}, err
 	}
-	if schema, ok := declared[req.Name]; ok && req.Name != approval.PermissionTool {
+	if schema, ok := declared[req.Name]; ok && !approval.ReservedTool(req.Name) {
 		return compile(store.Tool{Name: req.Name, Kind: store.KindClient, Schema: schema, Policy: mustJSON(own{Risk: policy.Low})}), nil
 	}
 	return compiledTool{}, fault.New(CodeUnknownTool, "There is no tool of that name: neither registered nor declared by the client.")
