@@ -82,7 +82,7 @@ func TestS24NamesLeadNowhere(t *testing.T) {
 	}
 }
 
-// TestS24SteeringMembers: a body that says where the call goes, with which key or headers, is refused, and the key goes nowhere.
+// TestS24SteeringMembers: a body that names the address, the key or the headers of the call is refused, and the key goes nowhere.
 func TestS24SteeringMembers(t *testing.T) {
 	t.Parallel()
 	var stolen atomic.Int32
@@ -185,7 +185,7 @@ func (b *lockedBuffer) String() string {
 }
 
 // TestS24KeysInErrors: an upstream that repeats the operator's key, in an error, an answer, a header or a stream that cuts it, does not give it to
-// the agent; nor is it in the log, in the trace or in what is said of an upstream that cannot be reached.
+// the agent; nor is it in the log, in the trace or in the error of an upstream that cannot be reached.
 func TestS24KeysInErrors(t *testing.T) {
 	t.Parallel()
 	log := &lockedBuffer{}

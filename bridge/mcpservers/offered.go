@@ -40,8 +40,8 @@ func (s *server) list(ctx context.Context, session *mcp.ClientSession) ([]*mcp.T
 	return list, nil
 }
 
-// rows makes tools of what the server offers. What cannot be one is left out: the others work. One line of the log says how many,
-// and why the first.
+// rows makes tools of what the server offers. What cannot be one is left out: the others work. One line of the log has their number,
+// and the reason of the first.
 func (s *server) rows(offered []*mcp.Tool) []store.Tool {
 	seen := make(map[string]bool)
 	rows := make([]store.Tool, 0, len(offered))

@@ -16,15 +16,17 @@ import (
 // One is made for each transaction or Batch and thrown away after it; sealed is written with the rows it belongs to, so
 // that a crash leaves neither without the other.
 type rows struct {
-	filter *Filter
+	shown
 	vault  *Vault
 	sealed []store.Sealed
 }
 
-// text and json mask what is shown only: the original is gone when the row is written.
-func (r *rows) text(s *string) { *s = r.filter.Text(*s) }
+// shown masks what is shown only: the original is gone when the row is written.
+type shown struct{ filter *Filter }
 
-func (r *rows) json(b *[]byte) { *b = r.filter.JSON(*b) }
+func (r *shown) text(s *string) { *s = r.filter.Text(*s) }
+
+func (r *shown) json(b *[]byte) { *b = r.filter.JSON(*b) }
 
 // sealing is json for what runs. session tells the Session, which a move does not name; it is asked only when there is
 // something to seal.
@@ -52,7 +54,7 @@ func (r *rows) seal(kind, id, session string, original, masked []byte) {
 // known is the session of a row that names it.
 func known(session string) func() string { return func() string { return session } }
 
-func (r *rows) session(s store.Session) store.Session {
+func (r *shown) session(s store.Session) store.Session {
 	r.text(&s.Title)
 	r.json(&s.State)
 	return s
@@ -66,7 +68,7 @@ func (r *rows) turn(t store.Turn) store.Turn {
 	return t
 }
 
-func (r *rows) run(n store.Run) store.Run {
+func (r *shown) run(n store.Run) store.Run {
 	r.json(&n.Profile)
 	r.text(&n.ErrorCode)
 	return n
@@ -96,7 +98,7 @@ func (r *rows) part(p store.MessagePart) store.MessagePart {
 }
 
 // context masks what describes an entry. The content is encrypted by who writes it.
-func (r *rows) context(e store.ContextEntry) store.ContextEntry {
+func (r *shown) context(e store.ContextEntry) store.ContextEntry {
 	r.json(&e.Metadata)
 	return e
 }
@@ -144,23 +146,23 @@ func (r *rows) approvalMove(m store.ApprovalMove, session func() string) store.A
 	return m
 }
 
-func (r *rows) record(e store.Record) store.Record {
+func (r *shown) record(e store.Record) store.Record {
 	r.json(&e.Payload)
 	return e
 }
 
-func (r *rows) command(c store.Command) store.Command {
+func (r *shown) command(c store.Command) store.Command {
 	r.json(&c.Payload)
 	return c
 }
 
-func (r *rows) outbox(i store.OutboxItem) store.OutboxItem {
+func (r *shown) outbox(i store.OutboxItem) store.OutboxItem {
 	r.json(&i.Payload)
 	r.text(&i.LastError)
 	return i
 }
 
-func (r *rows) proxy(p store.Proxy) store.Proxy {
+func (r *shown) proxy(p store.Proxy) store.Proxy {
 	r.json(&p.Capabilities)
 	r.json(&p.Sandboxes)
 	r.json(&p.Workspaces)
@@ -169,48 +171,48 @@ func (r *rows) proxy(p store.Proxy) store.Proxy {
 	return p
 }
 
-// agent masks what the agent says of itself. Auth is encrypted by the caller.
-func (r *rows) agent(a store.Agent) store.Agent {
+// agent masks an agent's own words about itself. Auth is encrypted by the caller.
+func (r *shown) agent(a store.Agent) store.Agent {
 	r.text(&a.Name)
 	r.json(&a.Capabilities)
 	return a
 }
 
 // task masks why a Task was not begun. Body is encrypted by the caller.
-func (r *rows) task(t store.Task) store.Task {
+func (r *shown) task(t store.Task) store.Task {
 	r.text(&t.Message)
 	return t
 }
 
-func (r *rows) taskMove(m store.TaskMove) store.TaskMove {
+func (r *shown) taskMove(m store.TaskMove) store.TaskMove {
 	r.text(&m.Message)
 	return m
 }
 
-func (r *rows) sandbox(i store.SandboxInstance) store.SandboxInstance {
+func (r *shown) sandbox(i store.SandboxInstance) store.SandboxInstance {
 	r.json(&i.Init)
 	r.json(&i.Transport)
 	r.text(&i.LastError)
 	return i
 }
 
-func (r *rows) grant(g store.Grant) store.Grant {
+func (r *shown) grant(g store.Grant) store.Grant {
 	r.json(&g.Match)
 	r.text(&g.Note)
 	return g
 }
 
-func (r *rows) delegation(d store.Delegation) store.Delegation {
+func (r *shown) delegation(d store.Delegation) store.Delegation {
 	r.text(&d.Note)
 	return d
 }
 
-func (r *rows) audit(e store.AuditEntry) store.AuditEntry {
+func (r *shown) audit(e store.AuditEntry) store.AuditEntry {
 	r.json(&e.Payload)
 	return e
 }
 
-func (r *rows) tool(t store.Tool) store.Tool {
+func (r *shown) tool(t store.Tool) store.Tool {
 	r.json(&t.Metadata)
 	return t
 }

@@ -13,7 +13,7 @@ import (
 	"aqueduct/store"
 )
 
-// fate says what becomes of the words of a member of a row.
+// fate is what becomes of the words of a member of a row.
 type fate int
 
 const (
@@ -218,7 +218,10 @@ func TestS60EveryWriteIsMasked(t *testing.T) {
 			t.Errorf("Commit does not mask Batch.%s", f.Name)
 		}
 	}
-	reader, own := reflect.TypeFor[store.Reader](), reflect.TypeFor[*writing]()
+	reader, own := reflect.TypeFor[store.Reader](), reflect.TypeFor[*struct {
+		ofThreads
+		ofOthers
+	}]()
 	for _, door := range []reflect.Type{reflect.TypeFor[store.Tx](), reflect.TypeFor[store.Store]()} {
 		for m := range door.Methods() {
 			if _, reads := reader.MethodByName(m.Name); reads || slices.Contains([]string{"Commit", "InTx", "CutLogs", "Scrub", "Ping", "Close"}, m.Name) {
@@ -263,7 +266,7 @@ func TestS60WhatDependsOnTheRow(t *testing.T) {
 	t.Parallel()
 	vault, _ := NewVault(NewKeyLine())
 	const secret = "sk-proj-Ab3dEf6hIj9kLm2nOp5qRs8t"
-	r := rows{filter: Forms(), vault: vault}
+	r := rows{shown: shown{Forms()}, vault: vault}
 	if m := r.message(store.Message{SessionID: "s", Output: true, Data: []byte(`"` + secret + `"`)}); strings.Contains(string(m.Data), secret) || len(r.sealed) > 0 {
 		t.Errorf("an answer is %s with %d originals", m.Data, len(r.sealed))
 	}

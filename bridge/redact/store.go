@@ -28,7 +28,7 @@ type wrapped struct {
 // Commit masks Records and moves. The Batch itself stays as it is: its maker goes on with it.
 // The Batch's events are not touched: they were masked before they were encoded, when their text was still in pieces.
 func (w *wrapped) Commit(ctx context.Context, b *store.Batch) (store.Result, error) {
-	r, masked := rows{filter: w.filter, vault: w.vault}, *b
+	r, masked := rows{shown: shown{w.filter}, vault: w.vault}, *b
 	masked.Records = make([]store.Record, len(b.Records))
 	for i, e := range b.Records {
 		masked.Records[i] = r.record(e)
@@ -72,7 +72,8 @@ func (w *wrapped) sessionOf(ctx context.Context, b *store.Batch, callID string) 
 // The database may run fn again; each run has its own rows, so an original is never written for a run that failed.
 func (w *wrapped) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	return w.Store.InTx(ctx, func(tx store.Tx) error {
-		return fn(&wrappedTx{txBase{tx}, reading{originals{tx, w.vault}}, writing{tx, w.filter, w.vault}})
+		to := writing{tx, w.filter, w.vault}
+		return fn(&wrappedTx{txBase{tx}, reading{originals{tx, w.vault}}, ofThreads{to}, ofOthers{to}})
 	})
 }
 
@@ -82,5 +83,6 @@ type txBase struct{ store.Tx }
 type wrappedTx struct {
 	txBase
 	reading
-	writing
+	ofThreads
+	ofOthers
 }

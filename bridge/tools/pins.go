@@ -17,7 +17,7 @@ import (
 
 // An MCP server states its tools anew whenever it wants: a tool that people and policies know as harmless may become another
 // one under the same name. So the definitions of its first list are pinned. A call of a tool with a definition that is not
-// pinned is asked about, whatever a rule or a Grant says, until a person has approved one such call: that pins the
+// pinned is asked about, whatever a rule or a Grant allows, until a person has approved one such call: that pins the
 // definition. Earlier definitions stay pinned, so a server that goes back to one is not asked about.
 
 // definition is what an MCP server states of a tool, and what an Approval keeps of it.
@@ -83,7 +83,7 @@ func changedSince(a store.Approval, t store.Tool) bool {
 	return len(a.Definition) > 0 && json.Unmarshal(a.Definition, &asked) == nil && asked.SHA256 != definitionOf(t)
 }
 
-// changedReason says why a call is not run that was approved under another definition.
+// changedReason is why a call is not run that was approved under another definition.
 const changedReason = "The tool has changed since this was asked. It was not run; the agent may call it again."
 
 // withPins has a person asked about a call of a tool whose definition is not confirmed.

@@ -40,7 +40,7 @@ type Config struct {
 // Handler is the model proxy's routes. It keeps nothing between requests.
 type Handler struct{ cfg Config }
 
-// New makes a Handler. It follows no redirect: whoever can make an upstream send one would get the key and the conversation.
+// New makes a Handler. It follows no redirect, which would send the key and the conversation to another server.
 func New(cfg Config) *Handler {
 	if cfg.Client != nil {
 		client := *cfg.Client

@@ -40,7 +40,7 @@ type member struct {
 var known = []string{"model", "stream", "stream_options", "background"}
 
 // steering are members by which some servers of OpenAI's API let a caller choose where a call goes, with which key or with which headers.
-// The operator's file says that: an agent that chose it would be sent the operator's key.
+// The operator's file decides that: a server that an agent chose would get the operator's key.
 var steering = []string{
 	"api_base", "base_url", "api_key", "api_type", "api_version", "organization", "headers", "extra_headers", "default_headers", "extra_query", "extra_body",
 	"custom_llm_provider", "proxies", "user_config",
