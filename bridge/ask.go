@@ -52,9 +52,10 @@ func (a *asker) ask(ctx context.Context, o Output) error {
 		// No database keeps such a text as it is, and the answer would go out under another id, which no Agent waits for.
 		return fault.New(CodeUpstreamProtocol, "The agent asked under an id that holds a NUL or is no UTF-8.")
 	}
-	q.Tool = approval.AgentsTool(q.Tool)
-	if q.ToolName != approval.InputTool || q.Kind != approval.AskInput {
-		q.ToolName = approval.AgentsTool(q.ToolName)
+	for _, name := range []*string{&q.Tool, &q.ToolName} {
+		if *name != approval.InputTool || q.Kind != approval.AskInput { // its own card
+			*name = approval.AgentsTool(*name)
+		}
 	}
 	for i, opt := range q.Options {
 		q.Options[i].Kind = approval.KindOf(opt.Kind, opt.ID, opt.Label)
