@@ -30,21 +30,3 @@ func (r *run) apply(ev agui.Event) {
 func amendmentOf(c *agui.Custom) (a agui.Amendment, ok bool) {
 	return a, c.Name == messageAmended && json.Unmarshal(c.Value, &a) == nil
 }
-
-// notices are the names of the CUSTOM events by which the server itself speaks to clients (docs/protocol.md).
-var notices = map[string]bool{
-	HistoryCut: true, "question_settled": true, "question_open": true, "question_unknown": true, "message_not_taken": true, stateNotApplied: true, runEnded: true,
-	"messages_dropped": true, "answers_ignored": true, messageAmended: true, messagesAmended: true, "activity_not_applied": true, "event_too_large": true, "policy_decision": true,
-}
-
-// notOurs is an event of an Agent under a name that is none of ours: what it calls as we do might else rewrite the result of a tool
-// that it did not run, or show a decision that no person took.
-func notOurs(ev agui.Event) agui.Event {
-	c, ok := ev.(*agui.Custom)
-	if !ok || !notices[c.Name] {
-		return ev
-	}
-	renamed := *c
-	renamed.Name = "agent." + c.Name
-	return &renamed
-}

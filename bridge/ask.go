@@ -52,6 +52,11 @@ func (a *asker) ask(ctx context.Context, o Output) error {
 		// No database keeps such a text as it is, and the answer would go out under another id, which no Agent waits for.
 		return fault.New(CodeUpstreamProtocol, "The agent asked under an id that holds a NUL or is no UTF-8.")
 	}
+	for _, name := range []*string{&q.Tool, &q.ToolName} {
+		if *name != approval.InputTool || q.Kind != approval.AskInput { // its own card
+			*name = approval.AgentsTool(*name)
+		}
+	}
 	for i, opt := range q.Options {
 		q.Options[i].Kind = approval.KindOf(opt.Kind, opt.ID, opt.Label)
 	}
@@ -289,18 +294,15 @@ func (a *asker) rows(q *approval.Request, v policy.Verdict) (store.ToolCall, sto
 	return row, asked, nil
 }
 
-// shownName is the tool name a Question is shown under. request_permission is ours; an
-// upstream's tool of that name is shown as what it is.
+// shownName is the tool name a Question is shown under.
 func shownName(q *approval.Request) string {
 	switch {
 	case q.Kind == approval.AskPermission:
 		return approval.PermissionTool
-	case q.ToolName == approval.PermissionTool:
-		return "agent." + approval.PermissionTool
 	case q.ToolName != "":
 		return q.ToolName
 	}
-	return "request_input"
+	return approval.InputTool
 }
 
 // offered are the options of a permission as they are kept. Their kinds decide what they do.

@@ -163,6 +163,9 @@ func (c *calling) placeInputs(ctx context.Context) error {
 func (p Profile) tools() []agui.Tool {
 	tools := make([]agui.Tool, 0, len(p.Tools))
 	for _, t := range p.Tools {
+		if approval.ReservedTool(t.Name) {
+			continue // a page may declare the cards that it draws; they are no tools of an agent's
+		}
 		tools = append(tools, agui.Tool{Name: t.Name, Description: t.Description, Parameters: t.Parameters})
 	}
 	return tools

@@ -19,6 +19,7 @@ import (
 	"aqueduct/bridge/eventlog"
 	"aqueduct/bridge/httpagent"
 	"aqueduct/bridge/livefeed"
+	"aqueduct/bridge/mcpservers"
 	"aqueduct/bridge/outbound"
 	"aqueduct/bridge/queue"
 	"aqueduct/bridge/redact"
@@ -87,7 +88,8 @@ type plan struct {
 	agentURL    string       // where agents reach it
 	entryBytes  int64        // of one user's context entries
 	log         *slog.Logger // of the edge; nil discards it
-	name        string       // of the replica; "" is "test". One of the same name on the same rows fences it
+	mcp         *mcpservers.Config
+	name        string // of the replica; "" is "test". One of the same name on the same rows fences it
 }
 
 // atHome lets programs register agents that the test serves.
@@ -136,7 +138,7 @@ func newEnvWith(t testing.TB, script script, p plan) *env {
 	}
 	cfg := app.Config{
 		Store: st, Broker: cmp.Or(p.broker, storetest.Broker()), Name: cmp.Or(p.name, "test"), Logger: logger, Auth: p.auth, Agents: h.agents, Metrics: h.metrics, Meter: h.meter(),
-		AgentURL: p.agentURL, Blobs: p.blobs, ContextBytes: p.entryBytes, Registered: atHome(t), Secrets: p.secrets, Policy: h.rules, PublicURL: p.public, Limits: p.bridge, QueueLimits: p.queue, ToolClient: http.DefaultClient,
+		AgentURL: p.agentURL, Blobs: p.blobs, ContextBytes: p.entryBytes, Registered: atHome(t), Secrets: p.secrets, Policy: h.rules, PublicURL: p.public, Limits: p.bridge, QueueLimits: p.queue, ToolClient: http.DefaultClient, MCP: p.mcp,
 		Edge: server.Config{
 			Store: h.faults, Logger: cmp.Or(p.log, slog.New(slog.DiscardHandler)), NoPage: p.noPage, Hosts: p.hosts, Origins: p.origins, Limits: p.limits,
 			Links: newLinks(t, st), CheckURL: func(string) error { return nil }, Controller: p.control, Proxies: p.proxies, Webhooks: p.hooks,

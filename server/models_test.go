@@ -374,9 +374,9 @@ func TestModelRefused(t *testing.T) {
 	w.token = good
 }
 
-// TestModelInBackground: a response that an upstream goes on with when its agent has left is not begun: what it uses would be on no
+// TestS24Background: a response that an upstream goes on with when its agent has left is not begun: what it uses would be on no
 // record and in no budget. A member in another spelling does not go on.
-func TestModelInBackground(t *testing.T) {
+func TestS24Background(t *testing.T) {
 	t.Parallel()
 	w := newModelEnv(t, oneUpstream)
 	for member, want := range map[string]int{
@@ -551,9 +551,9 @@ func TestModelUsagePlaces(t *testing.T) {
 	}
 }
 
-// TestModelUsageForged: an upstream's count that no call can have does not make a call free, give a budget back, or keep the end
+// TestS24UsageForged: an upstream's count that no call can have does not make a call free, give a budget back, or keep the end
 // of the call from being on record. A price that is less than nothing is none either.
-func TestModelUsageForged(t *testing.T) {
+func TestS24UsageForged(t *testing.T) {
 	t.Parallel()
 	onBothDatabases(t, func(t *testing.T, db database) {
 		w := newModelEnvWith(t, oneUpstream+"budgets:\n  - {of: tenant, tokens: 4000000000000000000, cost: 9000000000000}\n", plan{open: db.open})

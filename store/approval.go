@@ -52,6 +52,8 @@ type Approval struct {
 	GrantID        string // the Grant that was made with the decision, or that made it
 	Reason         string
 	Unconfined     bool // the agent that asks could approve for itself
+	// Definition is what the tool of an MCP server was when the question was asked, as JSON; nil for any other question.
+	Definition []byte
 	// Path is a JSON array of agent ids, from the thread's own agent to the one that asks, where that was called by
 	// another; nil elsewhere.
 	Path []byte

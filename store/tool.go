@@ -30,6 +30,17 @@ const (
 	ToolFromServer = "server"
 )
 
+// ToolPin is a confirmed definition of an MCP server's tool: calls of it are not asked about for being new. The first list of
+// a server confirms its tools, and people confirm the others.
+type ToolPin struct {
+	Tool      string // NAME.TOOL; "NAME." is the server itself, from its first list on
+	SHA256    string // of the definition
+	Tenant    string // "" is every tenant
+	User      string // "" is every user of the tenant
+	By        string // who confirmed it; "" is the server's first list
+	CreatedAt time.Time
+}
+
 // ToolReader reads Tools. A Scope sees those of its tenant and those of every tenant.
 type ToolReader interface {
 	// Tool is the one the Scope's tenant means by the name. A Scope that sees everything
@@ -41,6 +52,9 @@ type ToolReader interface {
 	// that sees everything gets those of all tenants, by tenant and name, and its page
 	// begins at "tenant/name".
 	Tools(ctx context.Context, in Scope, page Page) ([]Tool, error)
+	// ToolPinned reports whether the definition is confirmed for the user of the tenant. Only a Scope that sees everything sees
+	// any.
+	ToolPinned(ctx context.Context, in Scope, p ToolPin) (bool, error)
 }
 
 // ToolTx changes Tools.
@@ -49,4 +63,6 @@ type ToolTx interface {
 	UpsertTool(ctx context.Context, t Tool) error
 	// DeleteTool is false when there is none. It takes the tenant's own alone.
 	DeleteTool(ctx context.Context, tenant, name string) (bool, error)
+	// PinTool keeps a confirmed definition. It is false when there is that one already.
+	PinTool(ctx context.Context, p ToolPin) (bool, error)
 }

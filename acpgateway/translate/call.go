@@ -7,6 +7,7 @@ import (
 
 	"aqueduct/acpgateway/wire"
 	"aqueduct/agui"
+	"aqueduct/bridge/approval"
 )
 
 // call is a use of a tool: an upsert by the agent's id out of tool_call,
@@ -206,10 +207,5 @@ func toolName(c wire.ToolCall) string {
 	return head(cmp.Or(c.Name, c.Kind, "other"), maxName)
 }
 
-// shownTool keeps the name of our permission card for our permission card.
-func shownTool(c wire.ToolCall) string {
-	if name := toolName(c); name != "request_permission" {
-		return name
-	}
-	return "agent.request_permission"
-}
+// shownTool keeps this server's names for its own tools and cards.
+func shownTool(c wire.ToolCall) string { return approval.AgentsTool(toolName(c)) }

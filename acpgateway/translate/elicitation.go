@@ -7,14 +7,11 @@ import (
 	"aqueduct/bridge/approval"
 )
 
-// inputTool is what a request for input is called.
-const inputTool = "request_input"
-
 // elicitation appends the Question that an agent's request for input is: a form, by its schema, or
 // a visit to an address, which a person confirms.
 func (qs *questions) elicitation(dst []Out, s *wire.ElicitationRequest) []Out {
 	q := &Question{Key: string(s.RequestID), SessionID: s.SessionID}
-	q.Kind, q.Tool, q.Title = approval.AskInput, inputTool, s.Message
+	q.Kind, q.Tool, q.Title = approval.AskInput, approval.InputTool, s.Message
 	call := ""
 	if c := qs.calls.byID[s.ToolCallID]; c != nil {
 		call = c.id

@@ -121,7 +121,7 @@ func compact(raw json.RawMessage) json.RawMessage {
 func (st *state) sessionUpdate(dst []Out, u wire.Update) []Out {
 	dst, named := st.settings(dst, u.Session())
 	if !named {
-		return st.ids.custom(dst, "acp."+u.Variant, u.Raw) // of a form we do not know
+		return st.ids.custom(dst, variantEvent(u.Variant), u.Raw) // of a form we do not know
 	}
 	return dst
 }

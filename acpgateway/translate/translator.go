@@ -2,8 +2,10 @@ package translate
 
 import (
 	"encoding/json"
+	"slices"
 
 	"aqueduct/acpgateway/wire"
+	"aqueduct/bridge/approval"
 )
 
 // Config is what a Translator starts from.
@@ -124,7 +126,23 @@ func (t *Translator) unknown(dst []Out, u wire.Update) []Out {
 	if name == "" {
 		name = "update"
 	}
-	return t.ids.custom(dst, "acp."+name, u.Raw)
+	return t.ids.custom(dst, variantEvent(name), u.Raw)
+}
+
+// ownEvents are the names that the gateway gives its own CUSTOM events.
+var ownEvents = []string{
+	ActivityTool, "acp.silent", "acp.gap", "acp.stopped", "acp.permission_declined", "acp.arguments_completed", "acp.arguments_changed",
+	"acp.state_too_large", "acp.content", "acp.parts_skipped",
+}
+
+// variantEvent is the name of the CUSTOM event of an update. An agent names its updates as it likes: one that is called as an event
+// of the gateway's own is the agent's by its name.
+func variantEvent(variant string) string {
+	name := "acp." + variant
+	if slices.Contains(ownEvents, approval.Seen(name)) {
+		return approval.AgentPrefix + name
+	}
+	return name
 }
 
 // sessionCreated: the first session counts. The frame around the update names it, which

@@ -10,6 +10,7 @@ import (
 	"errors"
 
 	"aqueduct/agui"
+	"aqueduct/bridge/approval"
 )
 
 // These stand in for empty ids and names, which the clients accept. An id that the agent did not give is not sent back to it;
@@ -17,7 +18,7 @@ import (
 const (
 	noID   = keyMark
 	noName = "unnamed"
-	noTool = cardPrefix
+	noTool = approval.AgentPrefix
 )
 
 // standIns maps the members that get a stand-in when they are empty: of an event, of a message of a snapshot, of a call in

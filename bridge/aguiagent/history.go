@@ -156,26 +156,21 @@ func (h *historian) toolCalls(m *agui.Message) (of own) {
 
 // isCard reports whether a call is how a Question is shown. An agent's own tool of that name is shown under another.
 func isCard(c agui.ToolCall) bool {
-	return c.Function.Name == approval.PermissionTool || c.Function.Name == inputTool
+	return c.Function.Name == approval.PermissionTool || c.Function.Name == approval.InputTool
 }
-
-// inputTool is the name under which an interrupt that wants an input is shown.
-const inputTool = "request_input"
 
 // shownTool returns the name under which an agent's tool is shown. A name that means a card here would get buttons, and
 // providers refuse an empty one.
 func shownTool(name string) string {
-	if name == approval.PermissionTool || name == inputTool || name == "" {
-		return cardPrefix + name
+	if name == "" {
+		return approval.AgentPrefix
 	}
-	return name
+	return approval.AgentsTool(name)
 }
-
-const cardPrefix = "agent."
 
 // ownTool is the agent's own name of a tool that is shown.
 func ownTool(shown string) string {
-	if name, ok := strings.CutPrefix(shown, cardPrefix); ok && shownTool(name) == shown {
+	if name, ok := strings.CutPrefix(shown, approval.AgentPrefix); ok && shownTool(name) == shown {
 		return name
 	}
 	return shown

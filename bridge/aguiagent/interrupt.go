@@ -44,7 +44,7 @@ func (s *interrupts) question(i agui.Interrupt) *approval.Request {
 		CallID: s.names.question(i.ID), Kind: approval.AskPermission, Tool: cmp.Or(name, i.Reason), Args: args, ResponseSchema: i.ResponseSchema,
 	}
 	if !isPermission(i) {
-		q.Kind, q.ToolName, q.Tool, q.Args = approval.AskInput, inputTool, name, i.Metadata
+		q.Kind, q.ToolName, q.Tool, q.Args = approval.AskInput, approval.InputTool, name, i.Metadata
 	} else if args == nil && name == "" {
 		q.Args = i.Metadata
 	}

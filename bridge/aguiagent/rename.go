@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"aqueduct/agui"
+	"aqueduct/bridge"
 )
 
 // unknownEventError reports a kind of event for which this file has no rule.
@@ -94,7 +95,7 @@ func (n *names) rare(ev agui.Event) error {
 	case *agui.Raw:
 		e.Sub = n.lane(e.Sub)
 	case *agui.Custom:
-		e.Sub = n.lane(e.Sub)
+		e.Sub, e.Name = n.lane(e.Sub), bridge.AgentsEvent(e.Name)
 	case *agui.SubagentStarted:
 		n.subagentStarted(e)
 	case *agui.SubagentFinished:

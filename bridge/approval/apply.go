@@ -37,8 +37,8 @@ func (s *Settler) OptionIDs() OptionIDs { return OptionIDs{s.Hash} }
 
 // Calls is what settling a Question means for the ToolCall it is about.
 type Calls interface {
-	// Settled applies what follows, in the same transaction.
-	Settled(ctx context.Context, tx store.Tx, q Question, now time.Time) error
+	// Settled applies what follows, in the same transaction. who decided; with no User it is the system.
+	Settled(ctx context.Context, tx store.Tx, session store.Session, q Question, who store.Principal, now time.Time) error
 	// Judged is the verdict of the policy in force on the call that a Question is about.
 	Judged(ctx context.Context, r store.Reader, session store.Session, q Question) (policy.Verdict, error)
 	// Edited brings changed arguments into the form they will run in. terms are what the policy wants of these.
@@ -81,7 +81,7 @@ func (s *Settler) Apply(ctx context.Context, tx store.Tx, session store.Session,
 		}
 	}
 	if q.IsToolCall() && s.Calls != nil {
-		if err := s.Calls.Settled(ctx, tx, settled.Question, now); err != nil {
+		if err := s.Calls.Settled(ctx, tx, session, settled.Question, who, now); err != nil {
 			return settled, err
 		}
 	}

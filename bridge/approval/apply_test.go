@@ -42,7 +42,7 @@ type calls struct {
 	decided int
 }
 
-func (c *calls) Settled(_ context.Context, _ store.Tx, q approval.Question, _ time.Time) error {
+func (c *calls) Settled(_ context.Context, _ store.Tx, _ store.Session, q approval.Question, _ store.Principal, _ time.Time) error {
 	c.settled = append(c.settled, q)
 	return nil
 }

@@ -54,6 +54,9 @@ const (
 // bySystem is the decider when no person is.
 const bySystem = "system"
 
+// ByPerson reports whether a person decided an Approval.
+func ByPerson(a store.Approval) bool { return a.DecidedBy != "" && a.DecidedBy != bySystem }
+
 // Codes of Unclear.
 const (
 	UnknownOption = "unknown_option"

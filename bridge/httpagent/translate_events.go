@@ -69,7 +69,7 @@ func (t *translator) toolCall(dst []bridge.Output, data []byte) ([]bridge.Output
 	}
 	id := t.calls.begin(body.ID)
 	return event(dst,
-		&agui.ToolCallStart{ToolCallID: id, ToolCallName: shownTool(t.names.Own(body.Name)), ParentMessageID: t.parent},
+		&agui.ToolCallStart{ToolCallID: id, ToolCallName: approval.AgentsTool(t.names.Own(body.Name)), ParentMessageID: t.parent},
 		&agui.ToolCallArgs{ToolCallID: id, Delta: string(body.Args)},
 		&agui.ToolCallEnd{ToolCallID: id}), nil
 }
@@ -92,22 +92,13 @@ func (t *translator) toolCallPart(dst []bridge.Output, f frame) ([]bridge.Output
 	case f.event == frameToolCallStart && body.Name == "":
 		return dst, missing(f.event, "name")
 	case f.event == frameToolCallStart:
-		return event(dst, &agui.ToolCallStart{ToolCallID: t.calls.begin(body.ID), ToolCallName: shownTool(t.names.Own(body.Name)), ParentMessageID: t.parent}), nil
+		return event(dst, &agui.ToolCallStart{ToolCallID: t.calls.begin(body.ID), ToolCallName: approval.AgentsTool(t.names.Own(body.Name)), ParentMessageID: t.parent}), nil
 	case f.event == frameToolCallEnd:
 		return event(dst, &agui.ToolCallEnd{ToolCallID: id}), nil
 	case body.Delta == nil:
 		return dst, missing(f.event, "delta")
 	}
 	return event(dst, &agui.ToolCallArgs{ToolCallID: id, Delta: string(*body.Delta)}), nil
-}
-
-// shownTool prefixes a tool with the reserved name of permission cards: a page would take its call for a Question of ours,
-// and show buttons for it.
-func shownTool(name string) string {
-	if name == approval.PermissionTool {
-		return "agent." + name
-	}
-	return name
 }
 
 // toolResult handles the result of a call that the agent ran itself (callIDs.result).
@@ -213,5 +204,5 @@ func (t *translator) custom(dst []bridge.Output, data []byte) ([]bridge.Output, 
 	if len(body.Value) == 0 {
 		body.Value = json.RawMessage("null")
 	}
-	return event(dst, &agui.Custom{Name: body.Name, Value: body.Value}), nil
+	return event(dst, &agui.Custom{Name: bridge.AgentsEvent(body.Name), Value: body.Value}), nil
 }

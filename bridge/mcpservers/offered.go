@@ -40,21 +40,29 @@ func (s *server) list(ctx context.Context, session *mcp.ClientSession) ([]*mcp.T
 	return list, nil
 }
 
-// rows makes tools of what the server offers. What cannot be one is left out, with the reason in the log: the others work.
+// rows makes tools of what the server offers. What cannot be one is left out: the others work. One line of the log has their number,
+// and the reason of the first.
 func (s *server) rows(offered []*mcp.Tool) []store.Tool {
 	seen := make(map[string]bool)
 	rows := make([]store.Tool, 0, len(offered))
+	left, name := 0, ""
+	var why error
 	for _, of := range offered {
 		row, err := s.row(of)
 		if err == nil && seen[row.Name] {
 			err = fmt.Errorf("the server has two tools of that name")
 		}
 		if err != nil {
-			s.logger.Warn("a tool of an MCP server is left out", slog.String("tool", bounded(of.Name)), slog.Any("error", err))
+			if left++; left == 1 {
+				name, why = bounded(of.Name), err
+			}
 			continue
 		}
 		seen[row.Name] = true
 		rows = append(rows, row)
+	}
+	if left > 0 {
+		s.logger.Warn("tools of an MCP server are left out", slog.Int("tools", left), slog.String("first", name), slog.Any("error", why))
 	}
 	return rows
 }

@@ -30,9 +30,11 @@ const (
 	steadyTime = time.Minute
 	// publishPause is between two tries to keep a list while the store is away.
 	publishPause = 2 * time.Second
-	// listPause is the least between two readings of a list: a server that reports changes without end must not keep the store
-	// busy.
-	listPause = time.Second
+	// listPause is between a report of a change and the reading of the list. It doubles with each report that follows, up to
+	// longestListPause, and is the first again after twice that without one: a server that reports changes without end must keep
+	// neither the store nor the log busy.
+	listPause        = time.Second
+	longestListPause = time.Minute
 	// listEvery is how often a list is read without a report: many servers send none, or have no stream to send it on.
 	listEvery = 5 * time.Minute
 )
@@ -49,6 +51,10 @@ type server struct {
 	resultBytes int64
 	logger      *slog.Logger
 	changed     wake.Signal // the server's list of tools
+	// reported is when a change was last waited for, and pause how long the next wait is. They belong to the goroutine of run, and
+	// outlive a connection: a server must not get the first pause again by ending it.
+	reported time.Time
+	pause    time.Duration
 
 	mu      sync.Mutex
 	session *mcp.ClientSession // nil while it is away
@@ -171,22 +177,8 @@ func (s *server) follow(ctx context.Context, session *mcp.ClientSession, offered
 		} else {
 			s.report()
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case err := <-ended:
-			return errors.Join(errors.New("the connection has ended"), err)
-		case <-again:
-		case <-s.found:
-			if s.isLost(session) {
-				return errors.New("it has lost the session")
-			}
-			continue
-		case <-s.changed:
-			if err := retry.Sleep(ctx, listPause); err != nil {
-				return err
-			}
-			s.changed.Clear() // what came meanwhile is in the list that is read now
+		if err := s.untilDue(ctx, session, again, ended); err != nil {
+			return err
 		}
 		listing, cancel := context.WithTimeout(ctx, connectTime)
 		list, err := s.list(listing, session)
@@ -196,6 +188,43 @@ func (s *server) follow(ctx context.Context, session *mcp.ClientSession, offered
 		}
 		offered = list
 	}
+}
+
+// untilDue waits until the list is to be read: at again, or a pause after the server has reported a change. The error is why the
+// connection ends.
+func (s *server) untilDue(ctx context.Context, session *mcp.ClientSession, again <-chan time.Time, ended <-chan error) error {
+	var due <-chan time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case err := <-ended:
+			return errors.Join(errors.New("the connection has ended"), err)
+		case <-s.found:
+			if s.isLost(session) {
+				return errors.New("it has lost the session")
+			}
+		case <-again:
+			return nil
+		case <-s.changed:
+			if due == nil {
+				due = time.After(s.nextPause(time.Now()))
+			}
+		case <-due:
+			s.changed.Clear() // the list that is read now has all of these changes
+			return nil
+		}
+	}
+}
+
+// nextPause returns how long to wait before a list is read that its server has reported as changed.
+func (s *server) nextPause(now time.Time) time.Duration {
+	if now.Sub(s.reported) > 2*longestListPause {
+		s.pause = listPause
+	}
+	pause := s.pause
+	s.reported, s.pause = now, min(2*pause, longestListPause)
+	return pause
 }
 
 // lose has a session ended that its server does not know any more. It is called from the goroutine of a call; follow

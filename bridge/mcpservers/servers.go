@@ -68,7 +68,7 @@ func New(cfg Config) (*Servers, error) {
 	s := &Servers{byName: make(map[string]*server), named: cfg.Servers, logger: cfg.Logger, epoch: uuid.NewString()}
 	for _, of := range cfg.Servers {
 		if !ValidName(of.Name) {
-			return nil, fmt.Errorf("%q is not a name of an MCP server: it is 1 to 32 letters, digits, underscores or hyphens", of.Name)
+			return nil, fmt.Errorf("%q is not a name of an MCP server: it is 1 to 32 letters, digits, underscores or hyphens, and not aqueduct or budget", of.Name)
 		}
 		if s.byName[of.Name] != nil {
 			return nil, fmt.Errorf("there are two MCP servers named %s", of.Name)
@@ -78,9 +78,10 @@ func New(cfg Config) (*Servers, error) {
 	return s, nil
 }
 
-// ValidName reports whether a name may be a server's. It has no dot: the first dot in the name of a tool ends it.
+// ValidName reports whether a name may be a server's. It has no dot: the first dot in the name of a tool ends it. Names that begin
+// this server's own tools are not taken.
 func ValidName(name string) bool {
-	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$`).MatchString(name)
+	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$`).MatchString(name) && !tools.ReservedServer(name)
 }
 
 // Names are the servers' names.

@@ -28,9 +28,12 @@ func approvalRow(ctx context.Context, r store.Reader, call store.ToolCall) (*sto
 }
 
 // refusal is why a call may not be executed, nil when it may. again is set for a call that had begun before: that one may
-// not have needed an approval.
-func (c *approvedCheck) refusal(ctx context.Context, call store.ToolCall, a *store.Approval, again bool) *fault.Error {
+// not have needed an approval. tool is what would be executed, nil for a tool of the client.
+func (c *approvedCheck) refusal(ctx context.Context, call store.ToolCall, a *store.Approval, tool *store.Tool, again bool) *fault.Error {
 	no := c.compare(call, a, again)
+	if no == nil && a != nil && tool != nil && changedSince(*a, *tool) {
+		no = fault.New(CodeToolChanged, changedReason)
+	}
 	if no != nil {
 		c.logger.ErrorContext(ctx, "a tool call is not what was approved, and is not run", slog.String("tool_call_id", call.ID), slog.String("code", no.Code))
 	}
@@ -49,7 +52,7 @@ func (c *approvedCheck) clientRefusal(ctx context.Context, tx store.Tx, call sto
 	if err != nil {
 		return nil, err
 	}
-	return c.refusal(ctx, original, row, false), nil
+	return c.refusal(ctx, original, row, nil, false), nil
 }
 
 // Edited arguments are kept masked, so they are compared as they are shown; all others by the keyed hash that the

@@ -54,7 +54,7 @@ func TestClientDeadlineAfterCommit(t *testing.T) {
 	again := errors.New("run it again")
 	for _, want := range []error{again, nil} {
 		err := st.InTx(t.Context(), func(tx store.Tx) error {
-			return errors.Join(service.Settled(t.Context(), tx, q, time.Now()), want)
+			return errors.Join(service.Settled(t.Context(), tx, store.Session{Tenant: "t"}, q, store.Principal{}, time.Now()), want)
 		})
 		if !errors.Is(err, want) {
 			t.Fatal(err)

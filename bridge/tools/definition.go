@@ -37,7 +37,7 @@ const (
 	WireClient = "client_tool"
 )
 
-// BudgetTool is the name under which people are asked to add to a budget. It is reserved.
+// BudgetTool is the name under which people are asked to add to a budget.
 const BudgetTool = approval.BudgetTool
 
 // ErrDefinition is the error of a definition that is refused.
@@ -45,8 +45,11 @@ var ErrDefinition = errors.New("tools: not a tool")
 
 // toolName reports whether a name is safe in a route, a header and a log line, and not reserved.
 func toolName(name string) bool {
-	return name != approval.PermissionTool && name != BudgetTool && regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`).MatchString(name)
+	return !approval.ReservedTool(name) && regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`).MatchString(name)
 }
+
+// ReservedServer reports whether the tools of an MCP server of that name would have names of this server's own.
+func ReservedServer(name string) bool { return approval.ReservedTool(name + ".") }
 
 // Tool checks a definition and returns its row. checkURL decides whether an endpoint may be called.
 // It is checked whole before anything is kept, and each refusal names the member and what it may be: a tool that is
@@ -61,7 +64,7 @@ func (d Definition) Tool(tenant, source string, checkURL func(string) error) (st
 	}
 	switch {
 	case !toolName(d.Name):
-		return wrong("the name is 1 to 128 letters, digits, dots, underscores or hyphens, and not %s or %s", approval.PermissionTool, BudgetTool)
+		return wrong("the name is 1 to 128 letters, digits, dots, underscores or hyphens, and is not reserved (aqueduct.*, budget.*, %s, %s)", approval.PermissionTool, approval.InputTool)
 	case d.Kind == WireServer:
 		t.Kind = store.KindServer
 	case d.Kind == WireClient:

@@ -23,6 +23,7 @@ const (
 	CodeBusy           = "too_many_tools_running"
 	CodeNotApproved    = "not_approved"
 	CodeArgsChanged    = "arguments_changed"
+	CodeToolChanged    = "tool_changed" // since the call was approved
 )
 
 func mustJSON(v any) json.RawMessage {

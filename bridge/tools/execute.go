@@ -70,7 +70,7 @@ func (e *executor) claimAndExecute(ctx context.Context, call store.ToolCall) {
 		return
 	}
 	if won { // the result is read from the row
-		_, _ = e.execute(ctx, tool, call, attempt{asked: true, refused: e.approved.refusal(ctx, call, row, again), span: span})
+		_, _ = e.execute(ctx, tool, call, attempt{asked: true, refused: e.approved.refusal(ctx, call, row, &tool, again), span: span})
 	}
 	e.commits.ring(call.SessionID)
 }

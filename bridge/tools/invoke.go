@@ -45,7 +45,9 @@ type proposal struct {
 	tool    compiledTool
 	call    store.ToolCall
 	verdict judged
-	span    trace.Context // of executing it
+	// confirmed is not set for a tool of an MCP server whose definition no one has confirmed.
+	confirmed bool
+	span      trace.Context // of executing it
 }
 
 // busy refuses a call for which no slot is left.
@@ -86,7 +88,11 @@ func (i *invoker) fastOrTake(ctx context.Context, req Request) (store.ToolCall, 
 	if err != nil {
 		return p.call, err
 	}
-	p.verdict = i.judge.decide(req, p.tool, p.call, nil)
+	known, err := confirmed(ctx, i.store, req.Session.Tenant, req.By.User, p.tool.Tool)
+	if err != nil {
+		return p.call, err
+	}
+	p.verdict = i.judge.decide(req, p.tool, p.call, nil, known)
 	if p.verdict.Action != policy.Allow || p.tool.Kind != store.KindServer || req.agentsID() != req.Key && req.Key != "" {
 		return i.take(ctx, req)
 	}
@@ -131,7 +137,7 @@ func (i *invoker) find(ctx context.Context, r store.Reader, registered lookup, r
 	if err != nil {
 		return compiledTool{}, err
 	}
-	if schema, ok := declared[req.Name]; ok && req.Name != approval.PermissionTool {
+	if schema, ok := declared[req.Name]; ok && !approval.ReservedTool(req.Name) {
 		return compile(store.Tool{Name: req.Name, Kind: store.KindClient, Schema: schema, Policy: mustJSON(own{Risk: policy.Low})}), nil
 	}
 	return compiledTool{}, fault.New(CodeUnknownTool, "There is no tool of that name: neither registered nor declared by the client.")
@@ -234,7 +240,10 @@ func (i *invoker) take(ctx context.Context, req Request) (store.ToolCall, error)
 		if err != nil {
 			return err
 		}
-		p.verdict, known = i.judge.decide(req, p.tool, p.call, grants), false // an earlier try of this closure may have set it
+		if p.confirmed, err = confirmed(ctx, tx, req.Session.Tenant, req.By.User, p.tool.Tool); err != nil {
+			return err
+		}
+		p.verdict, known = i.judge.decide(req, p.tool, p.call, grants, p.confirmed), false // an earlier try of this closure may have set it
 		return i.insert(ctx, tx, &p, req.Session)
 	})
 	if err != nil || known {
@@ -268,37 +277,6 @@ func (i *invoker) afterCommit(ctx context.Context, p proposal, session store.Ses
 	return p.call, nil
 }
 
-// earlier finds the call that was made with the same key, or under the agent's same id.
-// The same key with other arguments is a mistake of the agent's and an error, never another call: a retry must not be
-// able to change what it repeats.
-func earlier(ctx context.Context, r store.Reader, call store.ToolCall) (before store.ToolCall, err error) {
-	err = store.ErrNotFound
-	if call.IdempotencyKey != "" {
-		before, err = r.ToolCallByKey(ctx, store.System(), call.TurnID, call.IdempotencyKey)
-	}
-	if errors.Is(err, store.ErrNotFound) {
-		before, err = r.ToolCall(ctx, store.System(), call.ID)
-	}
-	if err != nil {
-		return before, err
-	}
-	same, err := sameArgs(ctx, r, before, call)
-	if err == nil && (before.TurnID != call.TurnID || before.Name != call.Name || !same) {
-		return store.ToolCall{}, fault.New(CodeKeyConflict, "The idempotency key, or the id of the call, was used for another call.")
-	}
-	return before, err
-}
-
-// sameArgs reports whether a repeated call has the arguments of the first. If a person edited those, the Agent repeats its own
-// arguments. The Approval has their hash.
-func sameArgs(ctx context.Context, r store.Reader, before, call store.ToolCall) (bool, error) {
-	if before.ArgsSHA256 == call.ArgsSHA256 || !before.Edited {
-		return before.ArgsSHA256 == call.ArgsSHA256, nil
-	}
-	asked, err := r.Approval(ctx, store.System(), before.ID)
-	return asked.ArgsSHA256 == call.ArgsSHA256, err
-}
-
 // insert writes the judged call, its Approval if it needs one, and its Records.
 //
 // The call, its Approval, the notices about it, its Records and the use of a Grant are one transaction: none can be
@@ -326,6 +304,9 @@ func (i *invoker) insert(ctx context.Context, tx store.Tx, p *proposal, session 
 	if p.call.Status == store.ToolWaitingApproval {
 		a := approvalOf(p.call, p.verdict.Verdict, p.verdict.call.By.User)
 		a.Unconfined = i.unconfined != nil && i.unconfined(p.verdict.call.AgentID)
+		if a.Definition = askedOf(p.tool.Tool, p.confirmed); !p.confirmed {
+			a.Title += unconfirmedTitle
+		}
 		asked = &a
 		if err := tx.InsertApproval(ctx, a); err != nil {
 			return err

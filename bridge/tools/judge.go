@@ -31,13 +31,13 @@ type judged struct {
 }
 
 // decide asks the policy; where that has no rule, the tool's own policy decides. For a tool of this server's own no Grant counts.
-func (j *judge) decide(from Request, tool compiledTool, call store.ToolCall, grants []policy.Grant) judged {
+func (j *judge) decide(from Request, tool compiledTool, call store.ToolCall, grants []policy.Grant, confirmed bool) judged {
 	c := policy.Call{
 		AgentID: from.Session.AgentID, Session: from.Session.ID, Tool: tool.Name, Args: call.Args, Risk: tool.own.Risk, Own: tool.own.Own,
 		By: from.By,
 	}
 	if tool.Source != store.ToolFromServer {
-		return judged{c, j.policy().Decide(c, grants, time.Now())}
+		return judged{c, withPins(j.policy().Decide(c, grants, time.Now()), confirmed)}
 	}
 	v := j.policy().Decide(c, nil, time.Now())
 	if j.own != nil {
@@ -59,13 +59,16 @@ func (j *judge) pending(ctx context.Context, r store.Reader, session store.Sessi
 	return j.again(ctx, r, session, tool, q)
 }
 
-// again decides without Grants. A Grant lifts no block, and it has no other effect where a person decides.
+// again decides without Grants, and blocks a call whose tool is another one than was asked about. A Grant lifts no block, and it has no other effect where a person decides.
 func (j *judge) again(ctx context.Context, r store.Reader, session store.Session, tool compiledTool, q approval.Question) (policy.Verdict, error) {
+	if changedSince(q.Approval, tool.Tool) {
+		return policy.Verdict{Action: policy.Block, Reason: changedReason}, nil
+	}
 	turn, err := r.Turn(ctx, store.System(), q.Call.TurnID)
 	if err != nil {
 		return policy.Verdict{}, err
 	}
-	return j.decide(Request{Caller: CallerOf(session, turn)}, tool, q.Call, nil).Verdict, nil
+	return j.decide(Request{Caller: CallerOf(session, turn)}, tool, q.Call, nil, true).Verdict, nil
 }
 
 // edited brings changed arguments into the form in which they are kept and run: unmasked, in one line, checked against

@@ -69,17 +69,31 @@ func (g *registry) load(ctx context.Context, list []Definition, checkURL func(st
 func (g *registry) publish(ctx context.Context, server string, list []store.Tool) error {
 	defer g.cache.invalidate()
 	return g.store.InTx(ctx, func(tx store.Tx) error {
+		before, err := toolsOf(ctx, tx, server)
+		if err != nil {
+			return err
+		}
 		has := make(map[string]bool, len(list))
 		for _, t := range list {
 			has[t.Name] = true
-			if err := keepChanged(ctx, tx, t); err != nil {
+			if was, ok := before[t.Name]; ok && same(was, t) {
+				continue
+			}
+			if err := tx.UpsertTool(ctx, t); err != nil { // pinned audits it
 				return err
 			}
 		}
-		return removeTools(ctx, tx, func(t store.Tool) bool {
+		if err := removeTools(ctx, tx, func(t store.Tool) bool {
 			of, ok := MCPServer(t)
 			return ok && of == server && !has[t.Name]
-		})
+		}); err != nil {
+			return err
+		}
+		after, err := toolsOf(ctx, tx, server) // as they are kept: masked
+		if err != nil {
+			return err
+		}
+		return pinned(ctx, tx, server, before, after)
 	})
 }
 
@@ -138,12 +152,25 @@ func auditTool(ctx context.Context, tx store.Tx, who store.Principal, action, to
 	return audit.AppendAt(ctx, tx, who, action, audit.OfTool(tool), details, time.Now())
 }
 
-// removeTools removes the tools of all tenants that are gone. They are listed before
-// those of one tenant, so it ends at the first row that has a tenant.
+// removeTools removes the tools of all tenants that are gone.
 func removeTools(ctx context.Context, tx store.Tx, gone func(store.Tool) bool) error {
+	return eachShared(ctx, tx, func(t store.Tool) error {
+		if !gone(t) {
+			return nil
+		}
+		if _, err := tx.DeleteTool(ctx, "", t.Name); err != nil {
+			return err
+		}
+		return auditTool(ctx, tx, audit.Nobody(audit.AllTenants), audit.ToolRemoved, t.Name, nil)
+	})
+}
+
+// eachShared calls do for each tool of all tenants. They are listed before those of one tenant, so it ends at the first row that
+// has a tenant.
+func eachShared(ctx context.Context, r store.Reader, do func(store.Tool) error) error {
 	page := store.Page{Limit: store.MaxPageLimit}
 	for {
-		rows, err := tx.Tools(ctx, store.System(), page)
+		rows, err := r.Tools(ctx, store.System(), page)
 		if err != nil {
 			return err
 		}
@@ -151,13 +178,7 @@ func removeTools(ctx context.Context, tx store.Tx, gone func(store.Tool) bool) e
 			if t.Tenant != "" {
 				return nil
 			}
-			if !gone(t) {
-				continue
-			}
-			if _, err := tx.DeleteTool(ctx, "", t.Name); err != nil {
-				return err
-			}
-			if err := auditTool(ctx, tx, audit.Nobody(audit.AllTenants), audit.ToolRemoved, t.Name, nil); err != nil {
+			if err := do(t); err != nil {
 				return err
 			}
 		}

@@ -143,7 +143,10 @@ func (s *Service) Revoke(ctx context.Context, tx store.Tx, call store.ToolCall, 
 
 // Settled applies what follows from a settled Question about a ToolCall, in the same transaction.
 // It is called for every settled Question and does something for those about tool calls only.
-func (s *Service) Settled(ctx context.Context, tx store.Tx, q approval.Question, now time.Time) error {
+func (s *Service) Settled(ctx context.Context, tx store.Tx, session store.Session, q approval.Question, who store.Principal, now time.Time) error {
+	if err := confirm(ctx, tx, session.Tenant, q, who, now); err != nil {
+		return err
+	}
 	if q.Call.Name == BudgetTool { // called agents may wait for it as well
 		if err := approval.LookBelow(ctx, tx, q.Call.TurnID); err != nil {
 			return err

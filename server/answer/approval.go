@@ -44,6 +44,7 @@ type Approval struct {
 	Reason         string          `json:"reason,omitempty"`
 	Approvers      json.RawMessage `json:"approvers,omitempty"`
 	FourEyes       bool            `json:"four_eyes,omitempty"`
+	Definition     json.RawMessage `json:"tool_definition,omitempty"` // of a tool of an MCP server
 	MayEdit        bool            `json:"may_edit,omitempty"`
 	EditedArgs     json.RawMessage `json:"edited_args,omitempty"`
 	ProposedArgs   json.RawMessage `json:"proposed_args,omitempty"`
@@ -60,7 +61,7 @@ func ApprovalOf(a store.Approval, threadID string) Approval {
 		ToolName: a.Tool, ToolKind: a.ToolKind, Title: a.Title, Args: a.Args, Shown: approval.ShownOf(a), ArgsSHA256: a.ArgsSHA256, Options: a.Options,
 		ResponseSchema: a.ResponseSchema, Risk: a.Risk, CreatedAt: a.CreatedAt.UTC(), ExpiresAt: TimeOrNil(a.ExpiresAt),
 		DecidedAt: TimeOrNil(a.DecidedAt), DecidedBy: a.DecidedBy, DecidedVia: a.DecidedVia, Decision: a.Decision, Reason: a.Reason,
-		Approvers: a.Approvers, FourEyes: a.FourEyes, MayEdit: a.MayEdit, EditedArgs: a.EditedArgs, ProposedArgs: a.Proposed, ProposedBy: a.ProposedBy,
+		Approvers: a.Approvers, FourEyes: a.FourEyes, Definition: a.Definition, MayEdit: a.MayEdit, EditedArgs: a.EditedArgs, ProposedArgs: a.Proposed, ProposedBy: a.ProposedBy,
 		DelegatedTo: a.DelegatedTo, DelegatedBy: a.DelegatedBy, DelegatedUntil: TimeOrNil(a.DelegatedUntil),
 	}
 }

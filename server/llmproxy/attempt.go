@@ -95,8 +95,18 @@ func (h *Handler) send(ctx context.Context, up *Upstream, method, route string, 
 	default:
 		req.Header.Set("Authorization", "Bearer "+up.key)
 	}
-	return h.cfg.Client.Do(req)
+	resp, err := h.cfg.Client.Do(req)
+	if err == nil && resp.StatusCode/100 == 3 {
+		_ = resp.Body.Close()
+		return nil, errRedirect
+	}
+	if err == nil && len(up.key) >= leastKey {
+		withoutKey(resp, up.key)
+	}
+	return resp, err
 }
+
+var errRedirect = errors.New("llmproxy: the upstream redirects")
 
 // unreachable is a call without an answer, in words without an address: the error has it, and is for the log.
 func unreachable(err error) error {
@@ -105,6 +115,8 @@ func unreachable(err error) error {
 	switch {
 	case errors.As(err, &refused):
 		return &fault.Error{Code: ModelUnreachable, Message: "The upstream's address may not be called: " + outbound.Cause(err) + ".", Cause: err}
+	case errors.Is(err, errRedirect):
+		return &fault.Error{Code: ModelUnreachable, Message: "The upstream redirects to another address, which is not followed.", Cause: err}
 	case errors.As(err, &late) && late.Timeout():
 		return &fault.Error{Code: ModelTimeout, Message: "The upstream did not answer in time.", Cause: err}
 	}

@@ -40,8 +40,15 @@ type Config struct {
 // Handler is the model proxy's routes. It keeps nothing between requests.
 type Handler struct{ cfg Config }
 
-// New makes a Handler.
-func New(cfg Config) *Handler { return &Handler{cfg} }
+// New makes a Handler. It follows no redirect, which would send the key and the conversation to another server.
+func New(cfg Config) *Handler {
+	if cfg.Client != nil {
+		client := *cfg.Client
+		client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		cfg.Client = &client
+	}
+	return &Handler{cfg}
+}
 
 // maxBody bounds a body: requests hold pictures as base64.
 const maxBody = 64 << 20

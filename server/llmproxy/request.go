@@ -41,6 +41,18 @@ type member struct {
 // known are the members that are read here.
 var known = []string{"model", "stream", "stream_options", "background"}
 
+// steering are members by which some servers of OpenAI's API let a caller choose where a call goes, with which key or with which headers.
+// The operator's file decides that: a server that an agent chose would get the operator's key.
+var steering = []string{
+	"api_base", "base_url", "api_key", "api_type", "api_version", "organization", "headers", "extra_headers", "default_headers", "extra_query", "extra_body",
+	"custom_llm_provider", "proxies", "user_config",
+}
+
+// steers reports whether a member is one of these, in whatever case.
+func (m member) steers() bool {
+	return slices.ContainsFunc(steering, func(name string) bool { return strings.EqualFold(name, m.name) })
+}
+
 // counts reports whether a member counts, and not only looks like one that is read here. Of two models one decoder takes the
 // first, another the last, and Go's the last in whatever case: the upstream could run a model that is not the one that was looked
 // up, and whose price is another.
@@ -83,6 +95,9 @@ func read(route string, body []byte) (request, error) {
 	}
 	members := make(map[string]member, len(all))
 	for _, m := range all {
+		if m.steers() {
+			return request{}, problem.Refuse(problem.InvalidBody, "/"+m.name+": is not passed on. The operator says where models are called, and how.")
+		}
 		members[m.name] = m
 	}
 	counting := slices.DeleteFunc(slices.Clone(all), func(m member) bool { return !m.counts(members) })

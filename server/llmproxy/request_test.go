@@ -7,7 +7,7 @@ import (
 
 // If this fails, an upstream runs another model than the one that was allowed and is paid for: decoders differ in which of two
 // members counts. What is not read here passes as it came.
-func TestReadOneWay(t *testing.T) {
+func TestS24OneModel(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{
 		`{"model":"m", "n": 1,"n":2}`:                    `{"model":"m", "n": 1,"n":2}`,
@@ -31,7 +31,7 @@ func TestReadOneWay(t *testing.T) {
 }
 
 // If this fails, what is no name is kept with a call, in its trace and in refusals, or a database refuses it.
-func TestReadNoName(t *testing.T) {
+func TestS24NoName(t *testing.T) {
 	t.Parallel()
 	for _, model := range []string{"", "a\\u0000b", "a\\nb", strings.Repeat("m", 129)} {
 		if r, err := read(routeChat, []byte(`{"model":"`+model+`"}`)); err == nil {

@@ -24,7 +24,7 @@ const (
 	a.args_sha256, a.options, a.response_schema, a.risk, a.asked_user, a.approvers, a.four_eyes, a.may_edit,
 	a.delegated_to, a.delegated_by, a.delegated_until, a.created_at, a.expires_at, a.decided_at, a.decided_by,
 	a.decided_via, a.decision, a.edited_args, a.grant_id, a.reason, a.path, a.proposed_args, a.proposed_sha256, a.proposed_by,
-	a.unconfined`
+	a.unconfined, a.definition`
 	fromApprovals  = ` FROM approvals a JOIN sessions s ON s.session_id = a.session_id`
 	selectApproval = `SELECT ` + approvalColumns + fromApprovals
 )
@@ -36,7 +36,7 @@ func approvalInto(a *store.Approval) []any {
 		&a.ArgsSHA256, &a.Options, &a.ResponseSchema, &a.Risk, &a.AskedUser, &a.Approvers, &a.FourEyes, &a.MayEdit,
 		&a.DelegatedTo, &a.DelegatedBy, timeInto{&a.DelegatedUntil}, timeInto{&a.CreatedAt}, timeInto{&a.ExpiresAt},
 		timeInto{&a.DecidedAt}, &a.DecidedBy, &a.DecidedVia, &a.Decision, &a.EditedArgs, &a.GrantID, &a.Reason,
-		&a.Path, &a.Proposed, &a.ProposedSHA256, &a.ProposedBy, &a.Unconfined,
+		&a.Path, &a.Proposed, &a.ProposedSHA256, &a.ProposedBy, &a.Unconfined, &a.Definition,
 	}
 }
 
@@ -206,15 +206,15 @@ func insertApproval(a store.Approval) Statement {
 		SQL: `INSERT INTO approvals (approval_id, session_id, turn_id, kind, status, tool_name, title, args,
 			args_sha256, options, response_schema, risk, created_at, expires_at, decided_at, decided_by, decided_via,
 			decision, reason, asked_user, approvers, four_eyes, may_edit, delegated_to, delegated_by, delegated_until,
-			edited_args, grant_id, tool_kind, path, proposed_args, proposed_sha256, proposed_by, unconfined)
+			edited_args, grant_id, tool_kind, path, proposed_args, proposed_sha256, proposed_by, unconfined, definition)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
-			$23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34)`,
+			$23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35)`,
 		Args: []any{a.ID, a.SessionID, a.TurnID, string(a.Kind), string(a.Status), a.Tool, a.Title, jsonText(a.Args),
 			a.ArgsSHA256, jsonText(a.Options), jsonText(a.ResponseSchema), a.Risk, millis(a.CreatedAt),
 			millis(a.ExpiresAt), millis(a.DecidedAt), a.DecidedBy, a.DecidedVia, jsonText(a.Decision), a.Reason,
 			a.AskedUser, jsonText(a.Approvers), a.FourEyes, a.MayEdit, a.DelegatedTo, a.DelegatedBy,
 			millis(a.DelegatedUntil), jsonText(a.EditedArgs), a.GrantID, a.ToolKind, jsonText(a.Path),
-			jsonText(a.Proposed), a.ProposedSHA256, a.ProposedBy, a.Unconfined},
+			jsonText(a.Proposed), a.ProposedSHA256, a.ProposedBy, a.Unconfined, jsonText(a.Definition)},
 	}
 }
 

@@ -96,6 +96,23 @@ func (t *toolTx) DeleteTool(ctx context.Context, tenant, name string) (bool, err
 	return t.change(ctx, "DELETE FROM tools WHERE tenant = $1 AND tool_name = $2", tenant, name)
 }
 
+// ToolPinned implements store.ToolReader.
+func (r *toolReader) ToolPinned(ctx context.Context, in store.Scope, p store.ToolPin) (bool, error) {
+	if !in.All() {
+		return false, nil
+	}
+	got, err := list(ctx, r.conn, scanString, `SELECT p.tool_name FROM tool_pins p WHERE p.tool_name = $1 AND p.sha256 = $2
+		AND p.tenant IN ('', $3) AND p.user_id IN ('', $4) LIMIT 1`, p.Tool, p.SHA256, p.Tenant, p.User)
+	return len(got) > 0, err
+}
+
+// PinTool implements store.ToolTx.
+func (t *toolTx) PinTool(ctx context.Context, p store.ToolPin) (bool, error) {
+	return t.change(ctx, `INSERT INTO tool_pins (tool_name, sha256, tenant, user_id, confirmed_by, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (tool_name, sha256, tenant, user_id) DO NOTHING`,
+		p.Tool, p.SHA256, p.Tenant, p.User, p.By, millis(p.CreatedAt))
+}
+
 // spanInto scans a span of milliseconds.
 type spanInto struct{ d *time.Duration }
 

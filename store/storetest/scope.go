@@ -88,7 +88,8 @@ func insertFull(env *storeEnv, p store.Principal) full {
 		_, used := tx.UseLink(env.ctx, store.UsedLink{ID: "link of " + f.session.ID, Tenant: p.Tenant, User: p.User, UsedAt: at(1)})
 		kept := errors.Join(tx.InsertContextEntry(env.ctx, f.entry), tx.InsertBlob(env.ctx, store.Blob{ID: env.id(), Status: store.BlobDoomed, CreatedAt: at(1)}))
 		shared := tx.PutShare(env.ctx, store.Share{ID: env.id(), SessionID: f.session.ID, Tenant: p.Tenant, To: "user:nobody", CreatedBy: p.User, CreatedAt: at(1)})
-		return errors.Join(err, claimed, called, over, used, kept, shared, tx.UpsertTool(env.ctx, f.tool), tx.InsertGrant(env.ctx, f.grant), tx.InsertDelegation(env.ctx, f.delegation),
+		_, pinned := tx.PinTool(env.ctx, store.ToolPin{Tool: "files.read", SHA256: "aa", CreatedAt: at(1)})
+		return errors.Join(err, claimed, called, over, used, kept, shared, pinned, tx.UpsertTool(env.ctx, f.tool), tx.InsertGrant(env.ctx, f.grant), tx.InsertDelegation(env.ctx, f.delegation),
 			tx.InsertToolCall(env.ctx, f.called), tx.InsertOutbox(env.ctx, store.OutboxItem{ID: env.id(), SessionID: f.session.ID, Kind: "note", Target: "x", CreatedAt: at(1)}))
 	})
 	env.tx(func(tx store.Tx) (err error) {

@@ -322,6 +322,9 @@ func tenantReads(env *storeEnv, f full) map[string]sees {
 func unownedReads(env *storeEnv, f full) map[string]sees {
 	return map[string]sees{
 		"Proxy": func(r store.Reader, in store.Scope) (bool, error) { return found(r.Proxy(env.ctx, in, f.proxy.ID)) },
+		"ToolPinned": func(r store.Reader, in store.Scope) (bool, error) {
+			return r.ToolPinned(env.ctx, in, store.ToolPin{Tool: "files.read", SHA256: "aa", Tenant: f.tool.Tenant})
+		},
 		"TenantBytes": func(r store.Reader, in store.Scope) (bool, error) {
 			n, err := r.TenantBytes(env.ctx, in, f.session.Tenant)
 			return n > 0, err

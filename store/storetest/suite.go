@@ -75,6 +75,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"Shares", testShares},
 		{"Tools", testTools},
 		{"ToolListing", testToolListing},
+		{"ToolPins", testToolPins},
 		{"Agents", testAgents},
 		{"ModelCalls", testModelCalls},
 		{"Budgets", testBudgets},

@@ -66,3 +66,32 @@ func testToolListing(env *storeEnv) {
 	same(env, listed(store.System(), store.Page{After: "/c", Limit: 2}), every[2:4])
 	same(env, listed(store.System(), store.Page{Before: "acme/b", Limit: 2}), every[1:3])
 }
+
+// testToolPins: a definition is confirmed for every tenant, a tenant or a user, and for no other.
+func testToolPins(env *storeEnv) {
+	pin := func(p store.ToolPin) bool {
+		var made bool
+		env.tx(func(tx store.Tx) (err error) {
+			p.CreatedAt = at(1)
+			made, err = tx.PinTool(env.ctx, p)
+			return err
+		})
+		return made
+	}
+	same(env, pin(store.ToolPin{Tool: "files.read", SHA256: "a"}), true)
+	same(env, pin(store.ToolPin{Tool: "files.read", SHA256: "a"}), false)
+	same(env, pin(store.ToolPin{Tool: "files.read", SHA256: "b", Tenant: "acme", By: "ann"}), true)
+	same(env, pin(store.ToolPin{Tool: "files.read", SHA256: "c", Tenant: "acme", User: "bob", By: "bob"}), true)
+	for ask, want := range map[store.ToolPin]bool{
+		{Tool: "files.read", SHA256: "a", Tenant: "other", User: "x"}:  true,
+		{Tool: "files.read", SHA256: "b", Tenant: "acme", User: "x"}:   true,
+		{Tool: "files.read", SHA256: "b", Tenant: "other"}:             false,
+		{Tool: "files.read", SHA256: "c", Tenant: "acme", User: "bob"}: true,
+		{Tool: "files.read", SHA256: "c", Tenant: "acme", User: "eve"}: false,
+		{Tool: "files.read", SHA256: "c", Tenant: "acme"}:              false,
+		{Tool: "files.write", SHA256: "a"}:                             false,
+		{Tool: "files.read", SHA256: "d"}:                              false,
+	} {
+		same(env, got[bool](env)(env.s.ToolPinned(env.ctx, store.System(), ask)), want)
+	}
+}

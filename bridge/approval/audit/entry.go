@@ -29,6 +29,8 @@ const (
 	ToolCallSettled   = "tool_call.settled" // one whose outcome was unknown
 	ToolRegistered    = "tool.registered"
 	ToolRemoved       = "tool.removed"
+	ToolChanged       = "tool.changed"     // an MCP server states a tool that no one has confirmed
+	ToolConfirmed     = "tool.confirmed"   // by the approval of a call
 	AgentRegistered   = "agent.registered" // or got another endpoint
 	AgentRemoved      = "agent.removed"
 	AgentRefused      = "agent.refused"     // a registration under an id that is another's
