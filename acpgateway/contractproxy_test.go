@@ -238,7 +238,7 @@ func TestContractsFramesAsWritten(t *testing.T) {
 		if row := h.instance("t1"); row.ACPSessionID != "S9" || row.Status != "running" && row.Status != "" {
 			t.Errorf("the instance: %+v", row)
 		}
-		s = h.answer("t1", asked[0], asked[0]+":0")
+		s = h.answer("t1", asked[0], "allow_once")
 		answer := next("session_permission") // §3.5, with these members alone
 		for name, want := range map[string]any{"run_id": run, "session_id": "S9", "request_id": "7", "outcome": "selected", "option_id": "yes"} {
 			if answer[name] != want {
