@@ -187,8 +187,8 @@ func TestS41StaticSessionMintsNothing(t *testing.T) {
 			t.Errorf("%s by an admin's session: %d %s", path, got.status, got.body)
 		}
 	}
-	rows, err := h.store.Credentials(t.Context(), store.System(), store.CredentialFilter{User: "eve"})
-	if err != nil || len(rows) != 2 {
+	rows, err := h.store.Credentials(t.Context(), store.System(), store.CredentialFilter{})
+	if rows = slices.DeleteFunc(rows, func(c store.Credential) bool { return c.User != "eve" }); err != nil || len(rows) != 2 {
 		t.Errorf("%+v %v", rows, err)
 	}
 }
