@@ -43,7 +43,7 @@ test('S57: a picture of another server is a link until it is clicked', async () 
   const content = [{ type: 'text', text: 'look' }, { type: 'image', source: { type: 'url', value: `${stranger.url}/cat (1).png` }, metadata: { filename: 'a cat' } }];
   const { page, context, trouble } = await openPage(browser, `${base}/`);
   const status = await page.evaluate(([threadId, parts]) => fetch('/api/agui/chat', {
-    method: 'POST', headers: { 'Content-Type': 'application/json' },
+    method: 'POST', headers: { 'Content-Type': 'application/json', 'X-Aqueduct-Page': localStorage.aqueduct_page },
     body: JSON.stringify({ threadId, runId: threadId, protocolVersion: '1.0', state: {}, messages: [{ id: 'u', role: 'user', content: parts }] }),
   }).then((r) => r.text().then(() => r.status)), [thread, content]);
   assert.equal(status, 200);
