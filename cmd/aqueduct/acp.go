@@ -167,7 +167,7 @@ func (k *lateKeys) file() (*auth.Keys, error) {
 	// Before the file is read, also in vain: with keys from before, a file that is bad is tried once in keyFileRest.
 	k.looked = time.Now()
 	// The stamp is taken before the file is read: a rotation in between is seen at the next look.
-	state, _ := stampOf(k.flag.SigningKeyFile)
+	state, _ := stampOf(string(k.flag.SigningKeyFile))
 	if k.keys != nil && (state == k.state || state == stamp{}) { // unchanged, or gone: what was read stays good
 		return k.keys, nil
 	}

@@ -15,8 +15,8 @@ import (
 	"strings"
 
 	"aqueduct/acpgateway/proxy"
-	"aqueduct/bridge/tools"
 	"aqueduct/internal/child"
+	"aqueduct/internal/ownfile"
 )
 
 // confineFlags are what agents that this process runs are kept from. They are shared by serve, for --acp, and by
@@ -26,30 +26,27 @@ type confineFlags struct {
 	ACPConfine string   `name:"acp-confine" enum:"auto,require,off" default:"auto" help:"Keep the token, keys and database from agents and commands of --mcp, by Landlock and --acp-user: auto as far as that is possible, with a warning where it is not; require refuses to start then; off does not."`
 	ACPEnv     []string `name:"acp-env" help:"Name of a variable that agents inherit although it looks like a secret, as in ANTHROPIC_API_KEY; repeatable." placeholder:"NAME"`
 
-	settingsFile string
+	settingsFile ownfile.Secret
 }
 
 // AfterApply implements kong's hook: the settings file may hold passwords.
 func (f *confineFlags) AfterApply(set *settings) error {
-	f.settingsFile = set.path
+	f.settingsFile = ownfile.Secret(set.path)
 	return nil
 }
 
 // confineName is the argument by which this program applies Landlock to itself and becomes an agent.
 const confineName = "confine"
 
-// confineSelf is that: it returns only with an error. args are "--protect PATH" pairs, "--", and the command. The
+// confineSelf is that: it returns only with an error. args are those of Confinement.Wrap, "--", and the command. The
 // helper is a second start of this program: Landlock binds a process and its children and cannot be taken back, so
 // the server itself must not enter it.
 func confineSelf(args []string) error {
-	var protect []string
-	for len(args) > 1 && args[0] == "--protect" {
-		protect, args = append(protect, args[1]), args[2:]
+	confined, command, err := child.ReadArgs(args)
+	if err != nil {
+		return err
 	}
-	if len(args) == 0 || args[0] != "--" {
-		return errors.New("confine: expected -- and a command")
-	}
-	return child.Confine(protect, args[1:])
+	return confined.Confine(command)
 }
 
 // confinement is what keeps the secrets from agents. They work in the directories work, or in new ones below
@@ -76,7 +73,7 @@ func (f *confineFlags) confinement(secrets, work []string, workspaces string, lo
 	// A protected path below one of them cannot be kept by Landlock, and a directory that holds one of them is not
 	// protected whole.
 	used := append(slices.Clone(work), workspaces, home, os.TempDir())
-	c.Protect = protected(append(secrets, f.settingsFile), used)
+	c.Protect = protected(secrets, used)
 	why := "this kernel has no Landlock"
 	if child.LandlockWorks() {
 		// Landlock grants by directory: what lies below one that agents need cannot be taken out of it.
@@ -165,49 +162,18 @@ func ofOurs(dir string) bool {
 	return name == "data" || strings.Contains(name, "aqueduct")
 }
 
-// secretFiles are the files of this server that an agent must not read. A secret that is added to the flags has to be
-// added here; an agent could read it otherwise.
-func (s *serveCmd) secretFiles() []string {
-	list := []string{
-		s.TokenFile, s.Database.beside(s.ACP.Key, tokenName), s.ACP.Key.SigningKeyFile, s.auditKeyFile(), s.Redact.keyFile(s.Database),
-		s.Transport.TLSKey, s.OIDC.OIDCClientSecretFile,
+// files are those that the flags name, and those of their defaults.
+func (s *serveCmd) files() []ownfile.File {
+	files := ownFiles(s, os.LookupEnv)
+	// Where no flag names them. Those that a flag names are kept twice.
+	for _, path := range []string{
+		s.Database.beside(s.ACP.Key, tokenName), s.auditKeyFile(), s.auditHeadsFile(), s.Redact.keyFile(s.Database), s.Blobs.folder(s.Database),
+	} {
+		if path != "" {
+			files = append(files, ownfile.File{Path: path, Secret: true, Setting: "the server's files"})
+		}
 	}
-	for _, a := range s.AgentSecrets.AgentSecret {
-		list = append(list, a.file)
-	}
-	for _, c := range s.Notify.Channels {
-		list = append(list, c.SecretFile)
-	}
-	for _, w := range s.Notify.Webhooks {
-		list = append(list, w.SecretFile)
-	}
-	list = append(list, s.toolSecrets()...)
-	list = append(list, s.Models.secrets()...)
-	list = append(list, s.Blobs.secrets(s.Database)...)
-	list = append(list, s.MCP.secrets()...)
-	if path, ok := s.Database.file(); ok {
-		list = append(list, path, path+"-wal", path+"-shm")
-	}
-	return list
-}
-
-// toolSecrets are what calls of the tools of --tools-file are signed with. A file that cannot be read ends the start elsewhere.
-func (s *serveCmd) toolSecrets() (list []string) {
-	if s.ToolsFile == "" {
-		return nil
-	}
-	raw, err := os.ReadFile(s.ToolsFile)
-	if err != nil {
-		return nil
-	}
-	defined, err := tools.ParseFile(raw)
-	if err != nil {
-		return nil
-	}
-	for _, d := range defined {
-		list = append(list, d.SecretFile)
-	}
-	return list
+	return files
 }
 
 // confineLocal is the confinement of the agents of --acp; nil without any. With workspaces the agents work in folders
@@ -222,7 +188,12 @@ func (s *serveCmd) confineLocal(log *slog.Logger) (*child.Confinement, error) {
 			work = append(work, cmp.Or(s.ACP.ACPAgents.byID[a.id].Cwd, s.ACP.ACPCwd))
 		}
 	}
-	return s.ACP.Confine.confinement(s.secretFiles(), absolute(work), s.ACP.ACPWorkspaces, log)
+	files := s.files()
+	c, err := s.ACP.Confine.confinement(secretsOf(files), absolute(work), s.ACP.ACPWorkspaces, log)
+	if err != nil {
+		return nil, err
+	}
+	return c, s.ACP.Confine.keep(c, files, absolute(append(work, s.ACP.ACPWorkspaces)))
 }
 
 // confineServers is the confinement of the commands of --mcp. They work where the server was started, and are not tried
@@ -231,7 +202,12 @@ func (s *serveCmd) confineServers(log *slog.Logger) (*child.Confinement, error) 
 	if s.wraps {
 		return nil, nil
 	}
-	return s.ACP.Confine.confinement(s.secretFiles(), nil, "", log)
+	files := s.files()
+	c, err := s.ACP.Confine.confinement(secretsOf(files), nil, "", log)
+	if err != nil {
+		return nil, err
+	}
+	return c, s.ACP.Confine.keep(c, files, nil)
 }
 
 // absolute leaves out paths that are empty or have no absolute form.
@@ -245,20 +221,19 @@ func absolute(paths []string) []string {
 	return list
 }
 
-// secretFiles are those of a proxy.
-func (c *proxyCmd) secretFiles(state string) []string {
-	list := []string{c.TokenFile, c.BootstrapFile}
-	if state != "" {
-		list = append(list, filepath.Join(state, "token"))
-	}
-	return list
-}
-
 // confinement is that of a proxy on a machine of its own; its secrets are its tokens.
 func (c *proxyCmd) confinement(cfg proxy.Config) (*child.Confinement, error) {
 	work := []string{c.AgentHome}
 	if c.Workspaces == "" {
 		work = append(work, cmp.Or(c.Cwd, "."))
 	}
-	return c.Confine.confinement(c.secretFiles(cfg.State), absolute(work), c.Workspaces, cfg.Log)
+	files := ownFiles(c, os.LookupEnv)
+	if cfg.State != "" {
+		files = append(files, ownfile.File{Path: filepath.Join(cfg.State, "token"), Secret: true, Setting: "--state"})
+	}
+	confined, err := c.Confine.confinement(secretsOf(files), absolute(work), c.Workspaces, cfg.Log)
+	if err != nil {
+		return nil, err
+	}
+	return confined, c.Confine.keep(confined, files, absolute(append(work, c.Workspaces)))
 }

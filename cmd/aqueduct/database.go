@@ -65,7 +65,7 @@ func (d databaseFlag) beside(key keyFlag, name string) string {
 	if path, ok := d.file(); ok {
 		return filepath.Join(filepath.Dir(path), name)
 	}
-	return filepath.Join(filepath.Dir(key.SigningKeyFile), name)
+	return filepath.Join(filepath.Dir(string(key.SigningKeyFile)), name)
 }
 
 // file is the SQLite database's file; false for any other database.

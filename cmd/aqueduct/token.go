@@ -13,17 +13,18 @@ import (
 	"time"
 
 	"aqueduct/internal/ids"
+	"aqueduct/internal/ownfile"
 	"aqueduct/server/auth"
 )
 
 // keyFlag is the file that holds the key of tokens. serve and token must name the same.
 type keyFlag struct {
-	SigningKeyFile string `default:"./data/signing.key" help:"File that holds the key tokens are signed with; made on first use." placeholder:"FILE"`
+	SigningKeyFile ownfile.Secret `default:"./data/signing.key" help:"File that holds the key tokens are signed with; made on first use." placeholder:"FILE"`
 }
 
 // keys reads the file, which is made when it is not there.
 func (k keyFlag) keys() (*auth.Keys, error) {
-	keys, err := auth.LoadKeys(k.SigningKeyFile)
+	keys, err := auth.LoadKeys(string(k.SigningKeyFile))
 	if err != nil {
 		return nil, err
 	}

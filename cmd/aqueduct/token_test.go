@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"aqueduct/internal/ownfile"
 	"aqueduct/server/auth"
 )
 
@@ -19,7 +20,7 @@ func TestTokenIssue(t *testing.T) {
 	if err != nil || strings.Count(out, "\n") != 1 {
 		t.Fatalf("%q %v", out, err)
 	}
-	keys, err := keyFlag{SigningKeyFile: path}.keys()
+	keys, err := keyFlag{SigningKeyFile: ownfile.Secret(path)}.keys()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +72,7 @@ func TestTokenIssueForPeopleAndChannels(t *testing.T) {
 			t.Errorf("%s: %v", line, err)
 			continue
 		}
-		keys, err := keyFlag{SigningKeyFile: path}.keys()
+		keys, err := keyFlag{SigningKeyFile: ownfile.Secret(path)}.keys()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -143,7 +144,7 @@ func TestTokenBootstrapReusable(t *testing.T) {
 		if err != nil || strings.Count(out, "\n") != 1 {
 			t.Fatalf("%v: %q %v", c.args, out, err)
 		}
-		keys, err := keyFlag{SigningKeyFile: path}.keys()
+		keys, err := keyFlag{SigningKeyFile: ownfile.Secret(path)}.keys()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -33,6 +33,12 @@ type Confinement struct {
 	Helper []string
 	// Protect are files and directories that must not be read.
 	Protect []string
+	// ReadOnly are files, and links on the way to files, that must stay what they are. Agents may read them.
+	ReadOnly []string
+	// Pinned are files like those of ReadOnly that lie below Used, the folders that agents make files in: see pin.
+	Pinned, Used []string
+	// Space is the folder of one agent in Spaces, whose other entries it does not see; see Within.
+	Spaces, Space string
 }
 
 // User is an account of this host.
@@ -120,17 +126,61 @@ func (c *Confinement) Wrap(cmd *exec.Cmd) *exec.Cmd {
 	// What cannot be found fails as it would without us: the reason is in the error.
 	if len(c.Helper) > 0 && cmd.Err == nil {
 		if _, err := os.Stat(cmd.Path); err == nil || !filepath.IsAbs(cmd.Path) {
-			args := slices.Clone(c.Helper[1:])
-			for _, path := range c.Protect {
-				args = append(args, "--protect", path)
+			cmd = exec.Command(c.Helper[0], slices.Concat(c.Helper[1:], c.args(), []string{"--", cmd.Path}, cmd.Args[1:])...)
+			if len(c.Pinned) > 0 {
+				c.namespaced(cmd)
 			}
-			cmd = exec.Command(c.Helper[0], slices.Concat(args, []string{"--", cmd.Path}, cmd.Args[1:])...)
 		}
 	}
 	if c.User != nil {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: c.User.UID, Gid: c.User.GID, Groups: c.User.Groups}}
+		if cmd.SysProcAttr == nil {
+			cmd.SysProcAttr = &syscall.SysProcAttr{}
+		}
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: c.User.UID, Gid: c.User.GID, Groups: c.User.Groups}
 	}
 	return cmd
+}
+
+// args are the confinement as the helper's arguments, which ReadArgs reads.
+func (c *Confinement) args() (args []string) {
+	for _, list := range c.lists() {
+		for _, path := range *list.paths {
+			args = append(args, list.flag, path)
+		}
+	}
+	if c.Space != "" {
+		args = append(args, "--space", c.Spaces, c.Space)
+	}
+	return args
+}
+
+type pathList struct {
+	flag  string
+	paths *[]string
+}
+
+func (c *Confinement) lists() []pathList {
+	return []pathList{{"--protect", &c.Protect}, {"--read-only", &c.ReadOnly}, {"--pin", &c.Pinned}, {"--used", &c.Used}}
+}
+
+// ReadArgs reads the arguments of the helper: what it has to apply, and the command behind "--".
+func ReadArgs(args []string) (c Confinement, command []string, err error) {
+	for len(args) > 1 && args[0] != "--" {
+		at := slices.IndexFunc(c.lists(), func(l pathList) bool { return l.flag == args[0] })
+		switch {
+		case at >= 0:
+			into := c.lists()[at].paths
+			*into, args = append(*into, args[1]), args[2:]
+		case args[0] == "--space" && len(args) > 2:
+			c.Spaces, c.Space, args = args[1], args[2], args[3:]
+		default:
+			return c, nil, fmt.Errorf("confine: unknown argument %q", args[0])
+		}
+	}
+	if len(args) < 2 || args[0] != "--" {
+		return c, nil, errors.New("confine: expected -- and a command")
+	}
+	return c, args[1:], nil
 }
 
 // Account are the variables that name the user.
@@ -198,12 +248,12 @@ else head -c 1 "$f" >/dev/null 2>&1 && echo "r:$f"; fi ;; w:*) f=${f#w:}; [ -w "
 	}
 	cmd := c.Wrap(exec.Command("/bin/sh", args...))
 	cmd.Env, cmd.Dir = []string{"PATH=" + os.Getenv("PATH")}, "/"
-	out, err := cmd.Output()
+	lines, err := linesOf(cmd)
 	if err != nil {
-		return nil, nil, fmt.Errorf("an agent's process cannot be started confined: %w", err)
+		return nil, nil, err
 	}
-	for line := range strings.Lines(string(out)) {
-		kind, path, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
+	for _, line := range lines {
+		kind, path, _ := strings.Cut(line, ":")
 		if kind == "r" {
 			readable = append(readable, path)
 		} else {
@@ -213,20 +263,30 @@ else head -c 1 "$f" >/dev/null 2>&1 && echo "r:$f"; fi ;; w:*) f=${f#w:}; [ -w "
 	return readable, unusable, nil
 }
 
-// Confine applies Landlock to this process and becomes the command. It returns only with an error. What it allows is all
+// linesOf runs a trial of what an agent can do, and returns the lines that it prints.
+func linesOf(cmd *exec.Cmd) (lines []string, err error) {
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("an agent's process cannot be started confined: %w", err)
+	}
+	for line := range strings.Lines(string(out)) {
+		lines = append(lines, strings.TrimSuffix(line, "\n"))
+	}
+	return lines, nil
+}
+
+// Confine pins, applies Landlock to this process and becomes the command. It returns only with an error. What it allows is all
 // there is at this moment but the protected paths; in the directories above those nothing new can be made.
 //
 // Landlock has no rule that takes a path away; it allows lists of paths. So everything is allowed that is there,
 // beside the protected ones, level by level.
-func Confine(protect, command []string) error {
-	if len(command) == 0 {
-		return errors.New("confine: no command")
+func (c *Confinement) Confine(command []string) error {
+	// Capabilities are those of the thread that becomes the command.
+	runtime.LockOSThread()
+	if err := pin(c.Pinned, c.Used); err != nil {
+		return fmt.Errorf("confine: %w", err)
 	}
-	var hidden []string
-	for _, path := range protect {
-		hidden = append(hidden, realPath(path))
-	}
-	rules := allowBeside("/", hidden, nil)
+	rules := c.rules()
 	// What this kernel does not know is left out (BestEffort). Whether secrets are out of reach is tried for that
 	// reason (Readable) and not taken from here.
 	if err := landlock.V5.BestEffort().RestrictPaths(rules...); err != nil {
@@ -254,7 +314,6 @@ func dropCapabilities() error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	runtime.LockOSThread()
 	for _, c := range []uintptr{
 		unix.CAP_PERFMON, unix.CAP_SYS_ADMIN, unix.CAP_SYS_PTRACE, unix.CAP_BPF, unix.CAP_SYS_MODULE, unix.CAP_SYS_RAWIO, unix.CAP_MKNOD,
 		unix.CAP_DAC_READ_SEARCH, unix.CAP_CHECKPOINT_RESTORE, unix.CAP_SYS_BOOT,
@@ -274,29 +333,6 @@ func dropCapabilities() error {
 		return fmt.Errorf("capabilities: %w", err)
 	}
 	return nil
-}
-
-// allowBeside adds rules for all below a directory but what is hidden. The directories above that can be listed.
-func allowBeside(dir string, hidden []string, rules []landlock.Rule) []landlock.Rule {
-	rules = append(rules, landlock.PathAccess(llsys.AccessFSReadDir, dir).IgnoreIfMissing())
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return rules // what cannot be read here the agent cannot read either
-	}
-	for _, entry := range entries {
-		path := filepath.Join(dir, entry.Name())
-		switch {
-		case entry.Type()&os.ModeSymlink != 0 || slices.Contains(hidden, path):
-			// A link's target has a rule of its own, or must have none.
-		case slices.ContainsFunc(hidden, func(h string) bool { return Inside(path, h) }):
-			rules = allowBeside(path, hidden, rules)
-		case entry.IsDir():
-			rules = append(rules, landlock.RWDirs(path).WithRefer().WithIoctlDev().IgnoreIfMissing())
-		default:
-			rules = append(rules, landlock.RWFiles(path).WithIoctlDev().IgnoreIfMissing())
-		}
-	}
-	return rules
 }
 
 // Inside reports whether path is root or below it, by their texts.

@@ -1,0 +1,100 @@
+package child
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Landlock keeps a file by granting nothing in the folders above it, which an agent's home or temporary folder cannot be. A
+// file below one of them is pinned instead, in a mount namespace of the agent's own: the file is mounted over itself
+// read-only, and each folder from there on over itself. A mount point cannot be renamed or removed in its namespace.
+
+// namespaced gives a command a mount namespace of its own, in which its helper may mount.
+func (c *Confinement) namespaced(cmd *exec.Cmd) {
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWNS
+	if os.Geteuid() == 0 {
+		return
+	}
+	// Another than root may mount in a user namespace alone, where it stays who it is.
+	same := func(id int) []syscall.SysProcIDMap {
+		return []syscall.SysProcIDMap{{ContainerID: id, HostID: id, Size: 1}}
+	}
+	cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWUSER
+	cmd.SysProcAttr.UidMappings, cmd.SysProcAttr.GidMappings = same(os.Geteuid()), same(os.Getegid())
+	cmd.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN}
+}
+
+// pin mounts each file over itself read-only, and the folders above it up to the one of used that it lies in. The process
+// must have a mount namespace of its own.
+func pin(files, used []string) error {
+	if len(files) == 0 {
+		return nil
+	}
+	// What is mounted here stays here.
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("mounts: %w", err)
+	}
+	var dirs []string
+	for _, file := range files {
+		for dir := filepath.Dir(file); dir != "/" && slices.ContainsFunc(used, func(root string) bool { return dir != realPath(root) && Inside(realPath(root), dir) }); dir = filepath.Dir(dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	// The outer ones first, because a mount covers those below its place.
+	slices.SortFunc(dirs, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
+	for _, place := range slices.Concat(slices.Compact(dirs), files) {
+		if err := unix.Mount(place, place, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+			return fmt.Errorf("mount %s: %w", place, err)
+		}
+	}
+	for _, file := range files {
+		if err := unix.MountSetattr(unix.AT_FDCWD, file, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
+			return fmt.Errorf("mount %s: %w", file, err)
+		}
+	}
+	// The folder that the process came with is that below the mounts, from which a relative path would lead around them.
+	wd, err := os.Getwd()
+	if err == nil {
+		err = os.Chdir(wd)
+	}
+	return errors.Join(err, dropMounting())
+}
+
+// dropMounting takes back what the user namespace gave, on the thread that becomes the command.
+func dropMounting() error {
+	if os.Geteuid() == 0 {
+		return nil // dropCapabilities takes it
+	}
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+		return fmt.Errorf("capabilities: %w", err)
+	}
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var none [2]unix.CapUserData
+	if err := unix.Capset(&header, &none[0]); err != nil {
+		return fmt.Errorf("capabilities: %w", err)
+	}
+	return nil
+}
+
+// Writable starts a shell as an agent would run, and returns those of the files that it could open for writing. None of them
+// is changed.
+func (c *Confinement) Writable(files []string) ([]string, error) {
+	if c == nil || len(files) == 0 {
+		return nil, nil
+	}
+	const script = `for f; do if [ -d "$f" ]; then continue; fi; (exec 3>>"$f") 2>/dev/null && echo "$f"; done; true`
+	cmd := c.Wrap(exec.Command("/bin/sh", slices.Concat([]string{"-c", script, "sh"}, files)...))
+	cmd.Env, cmd.Dir = []string{"PATH=" + os.Getenv("PATH")}, "/"
+	return linesOf(cmd)
+}
