@@ -105,7 +105,7 @@ func (st *starter) spawn(o origin, w workspace, dir string, init *wire.Init) (*a
 		runCtx: o.ctx, ctx: ctx, cancel: cancel, onEnd: o.ended, gone: make(chan struct{}), reason: "agent_exit",
 		sessions: ss,
 		asks:     &asks{report: o.report, prompts: o.prompts, offers: st.link.offers.Load, newID: st.requestID, open: map[wire.RequestID]*ask{}},
-		files:    &files{space: w},
+		files:    newFiles(st.launcher, w),
 		terminals: &terminals{
 			launch: st.launcher, space: w, dir: dir, mark: mark, ctx: ctx, wg: st.wg, newID: st.terminalID, byID: map[string]*terminal{},
 		},

@@ -209,24 +209,36 @@ func (c *Confinement) Own(tree string) error {
 	})
 }
 
-// OwnIn gives what was put into a root to the agents' user: the entry, what is below it, and directories above it that were
-// made for it. No link is followed out of the root.
-func (c *Confinement) OwnIn(root *os.Root, rel string) error {
-	if c == nil || c.User == nil {
-		return nil
+// Withheld returns what reports whether an agent could not read an entry of a tree, by the path below it: the entry is
+// protected, or its mode keeps the agents' user out.
+func (c *Confinement) Withheld(tree string) func(path string, info fs.FileInfo) bool {
+	if c == nil {
+		return func(string, fs.FileInfo) bool { return false }
 	}
-	own := func(path string) error { return root.Lchown(path, int(c.User.UID), int(c.User.GID)) }
-	for dir := filepath.Dir(rel); dir != "."; dir = filepath.Dir(dir) {
-		if err := own(dir); err != nil {
-			return err
-		}
+	tree = realPath(tree)
+	var secrets []string
+	for _, path := range c.Protect {
+		secrets = append(secrets, realPath(path))
 	}
-	return fs.WalkDir(root.FS(), filepath.ToSlash(rel), func(path string, _ fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		return own(path)
-	})
+	return func(path string, info fs.FileInfo) bool {
+		path = filepath.Join(tree, path)
+		return slices.ContainsFunc(secrets, func(secret string) bool { return Inside(secret, path) }) || c.User != nil && !c.User.reads(info)
+	}
+}
+
+// reads reports whether the user may read a file or list a folder, by its mode.
+func (u *User) reads(info fs.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	mode := info.Mode().Perm()
+	switch {
+	case !ok || info.Mode()&fs.ModeSymlink != 0:
+		return true
+	case stat.Uid == u.UID:
+		return mode&0o400 != 0
+	case stat.Gid == u.GID || slices.Contains(u.Groups, stat.Gid):
+		return mode&0o040 != 0
+	}
+	return mode&0o004 != 0
 }
 
 // Readable runs a shell as an agent would run, and returns what of the paths it can read, and what of the directories it
