@@ -61,23 +61,23 @@ func (ws *workspaces) apply(ctx context.Context, w workspace, item wire.AgentInp
 	switch {
 	case item.Apply == "writeFile" && item.Source.Type == "inlineText":
 		r.Do = writeFile
-		return ws.work(ctx, r, strings.NewReader(item.Source.Text), nil)
+		return ws.work(ctx, w, r, strings.NewReader(item.Source.Text), nil)
 	case item.Apply == "downloadExtract" && item.Source.Type == "httpZip":
-		return ws.bring(ctx, item.Source, r)
+		return ws.bring(ctx, w, item.Source, r)
 	case item.Source.Type != "hostPath":
 	case item.Apply == "copy":
 		source, err := ws.source(w, item.Source.Path)
 		if err != nil {
 			return err
 		}
-		return ws.copy(ctx, source, r)
+		return ws.copy(ctx, w, source, r)
 	case item.Apply == "bindMount":
 		source, err := ws.source(w, item.Source.Path)
 		if err != nil {
 			return err
 		}
 		r.Do, r.To = linkFile, source.path
-		return ws.work(ctx, r, nil, nil)
+		return ws.work(ctx, w, r, nil, nil)
 	}
 	return fmt.Errorf("%s from %s is not supported", item.Apply, item.Source.Type)
 }
@@ -88,17 +88,17 @@ const inputTime = downloadTimeout + openTimeout
 var errInputTime = fmt.Errorf("it took longer than %s", inputTime)
 
 // work has the helper do a request of which nothing comes back.
-func (ws *workspaces) work(ctx context.Context, r fileRequest, content io.Reader, archive *os.File) error {
-	_, err := ws.launch.fileWork(ctx, r, content, archive)
+func (ws *workspaces) work(ctx context.Context, w workspace, r fileRequest, content io.Reader, archive *os.File) error {
+	_, err := ws.launch.of(w).fileWork(ctx, r, content, archive)
 	return err
 }
 
 // copy copies a file or a tree of this host. What lies in the workspace is read with the agent's rights: the agent may have
 // made it a way to a file that it cannot read. The roots of the flags are the operator's, and are read by this process.
-func (ws *workspaces) copy(ctx context.Context, source found, r fileRequest) error {
+func (ws *workspaces) copy(ctx context.Context, w workspace, source found, r fileRequest) error {
 	if source.own {
 		r.Do, r.FromRoot, r.From = copyFile, source.root, source.rel
-		return ws.work(ctx, r, nil, nil)
+		return ws.work(ctx, w, r, nil, nil)
 	}
 	r.Do = unpackFile
 	read, write := io.Pipe()
@@ -108,7 +108,7 @@ func (ws *workspaces) copy(ctx context.Context, source found, r fileRequest) err
 		_ = write.CloseWithError(err) // always nil
 		packed <- err
 	}()
-	err := ws.work(ctx, r, read, nil)
+	err := ws.work(ctx, w, r, read, nil)
 	_ = read.Close() // pack may still be writing
 	if failed := <-packed; failed != nil && !errors.Is(failed, io.ErrClosedPipe) {
 		return failed
@@ -117,7 +117,7 @@ func (ws *workspaces) copy(ctx context.Context, source found, r fileRequest) err
 }
 
 // bring downloads an archive and puts what is in it below target.
-func (ws *workspaces) bring(ctx context.Context, source wire.InputSource, r fileRequest) error {
+func (ws *workspaces) bring(ctx context.Context, w workspace, source wire.InputSource, r fileRequest) error {
 	most := archiveMost().packed
 	if ws.cfg.DownloadMost > 0 {
 		most = min(most, ws.cfg.DownloadMost)
@@ -128,7 +128,7 @@ func (ws *workspaces) bring(ctx context.Context, source wire.InputSource, r file
 	}
 	defer file.Close()
 	r.Do = unzipFile
-	return ws.work(ctx, r, nil, file)
+	return ws.work(ctx, w, r, nil, file)
 }
 
 // found is where an input is taken from.

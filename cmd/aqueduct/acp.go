@@ -46,6 +46,8 @@ type acpFlags struct {
 	BootstrapFile    string        `hidden:"" help:"Not taken any more: see aqueduct token bootstrap."`
 	Key              keyFlag       `embed:""`
 	Confine          confineFlags  `embed:""`
+
+	together bool // the agents of --acp-workspaces can reach each other's folders
 }
 
 // acpFlag is an agent's command, with or without an id.
@@ -234,6 +236,16 @@ func (f *acpFlags) local(a acpFlag, self string, keys *auth.Keys) proxy.Config {
 		cfg.Workspaces, cfg.Source = filepath.Join(f.ACPWorkspaces, a.id), cfg.Cwd
 	}
 	return cfg
+}
+
+// sharedWorkspaces are the ids of the agents of --acp that can reach the folders of other threads.
+func (f *acpFlags) sharedWorkspaces() (list []string) {
+	for _, a := range f.ACP {
+		if f.together {
+			list = append(list, a.id)
+		}
+	}
+	return list
 }
 
 // checkLocal refuses two agents of one id. It also refuses a flag that is no longer taken, with the reason and what

@@ -193,7 +193,11 @@ func (s *serveCmd) confineLocal(log *slog.Logger) (*child.Confinement, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c, s.ACP.Confine.keep(c, files, absolute(append(work, s.ACP.ACPWorkspaces)))
+	if err := s.ACP.Confine.keep(c, files, absolute(append(work, s.ACP.ACPWorkspaces))); err != nil {
+		return nil, err
+	}
+	s.ACP.together = !s.ACP.Confine.apart(c, s.ACP.ACPWorkspaces, log)
+	return c, nil
 }
 
 // confineServers is the confinement of the commands of --mcp. They work where the server was started, and are not tried
@@ -235,5 +239,9 @@ func (c *proxyCmd) confinement(cfg proxy.Config) (*child.Confinement, error) {
 	if err != nil {
 		return nil, err
 	}
-	return confined, c.Confine.keep(confined, files, absolute(append(work, c.Workspaces)))
+	if err := c.Confine.keep(confined, files, absolute(append(work, c.Workspaces))); err != nil {
+		return nil, err
+	}
+	c.Confine.apart(confined, c.Workspaces, cfg.Log)
+	return confined, nil
 }

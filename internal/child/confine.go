@@ -37,8 +37,11 @@ type Confinement struct {
 	ReadOnly []string
 	// Pinned are files like those of ReadOnly that lie below Used, the folders that agents make files in: see pin.
 	Pinned, Used []string
-	// Space is the folder of one agent in Spaces, whose other entries it does not see; see Within.
+	// Spaces is the folder with a folder for each agent, of which one sees its own alone: Space, which Within sets. "" keeps
+	// none apart. SpacesMounted has a mount keep them apart,
+	// which hides their names as well, and works below Used too; else Landlock does.
 	Spaces, Space string
+	SpacesMounted bool
 }
 
 // User is an account of this host.
@@ -127,7 +130,7 @@ func (c *Confinement) Wrap(cmd *exec.Cmd) *exec.Cmd {
 	if len(c.Helper) > 0 && cmd.Err == nil {
 		if _, err := os.Stat(cmd.Path); err == nil || !filepath.IsAbs(cmd.Path) {
 			cmd = exec.Command(c.Helper[0], slices.Concat(c.Helper[1:], c.args(), []string{"--", cmd.Path}, cmd.Args[1:])...)
-			if len(c.Pinned) > 0 {
+			if c.mounts() {
 				c.namespaced(cmd)
 			}
 		}
@@ -148,7 +151,11 @@ func (c *Confinement) args() (args []string) {
 			args = append(args, list.flag, path)
 		}
 	}
-	if c.Space != "" {
+	switch {
+	case c.Space == "":
+	case c.SpacesMounted:
+		args = append(args, "--mount-space", c.Spaces, c.Space)
+	default:
 		args = append(args, "--space", c.Spaces, c.Space)
 	}
 	return args
@@ -171,7 +178,8 @@ func ReadArgs(args []string) (c Confinement, command []string, err error) {
 		case at >= 0:
 			into := c.lists()[at].paths
 			*into, args = append(*into, args[1]), args[2:]
-		case args[0] == "--space" && len(args) > 2:
+		case (args[0] == "--space" || args[0] == "--mount-space") && len(args) > 2:
+			c.SpacesMounted = args[0] == "--mount-space"
 			c.Spaces, c.Space, args = args[1], args[2], args[3:]
 		default:
 			return c, nil, fmt.Errorf("confine: unknown argument %q", args[0])
@@ -181,6 +189,16 @@ func ReadArgs(args []string) (c Confinement, command []string, err error) {
 		return c, nil, errors.New("confine: expected -- and a command")
 	}
 	return c, args[1:], nil
+}
+
+// Within is the confinement of an agent that works in a folder of Spaces, and sees no other there.
+func (c *Confinement) Within(space string) *Confinement {
+	if c == nil || c.Spaces == "" {
+		return c
+	}
+	own := *c
+	own.Space = space
+	return &own
 }
 
 // Account are the variables that name the user.
@@ -295,7 +313,7 @@ func linesOf(cmd *exec.Cmd) (lines []string, err error) {
 func (c *Confinement) Confine(command []string) error {
 	// Capabilities are those of the thread that becomes the command.
 	runtime.LockOSThread()
-	if err := pin(c.Pinned, c.Used); err != nil {
+	if err := c.mount(); err != nil {
 		return fmt.Errorf("confine: %w", err)
 	}
 	rules := c.rules()

@@ -2,7 +2,6 @@ package child
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -35,16 +34,61 @@ func (c *Confinement) namespaced(cmd *exec.Cmd) {
 	cmd.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN}
 }
 
-// pin mounts each file over itself read-only, and the folders above it up to the one of used that it lies in. The process
-// must have a mount namespace of its own.
-func pin(files, used []string) error {
-	if len(files) == 0 {
+// mounts reports whether the confinement needs a mount namespace.
+func (c *Confinement) mounts() bool { return len(c.Pinned) > 0 || c.Space != "" && c.SpacesMounted }
+
+// mount does what is done by mounts, in the namespace that this process has of its own.
+func (c *Confinement) mount() error {
+	if !c.mounts() {
 		return nil
+	}
+	wd, err := os.Getwd()
+	if err != nil {
+		return err
 	}
 	// What is mounted here stays here.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("mounts: %w", err)
 	}
+	if c.Space != "" && c.SpacesMounted {
+		if err := mountSpace(realPath(c.Spaces), realPath(c.Space)); err != nil {
+			return err
+		}
+	}
+	if err := pin(c.Pinned, c.Used); err != nil {
+		return err
+	}
+	// The folder that the process came with is that below the mounts, from which a relative path would lead around them.
+	if err := os.Chdir(wd); err != nil {
+		return err
+	}
+	return dropMounting()
+}
+
+// mountSpace mounts an empty folder over spaces, and in it the one space.
+func mountSpace(spaces, space string) error {
+	kept, err := unix.Open(space, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("%s: %w", space, err)
+	}
+	defer unix.Close(kept) //nolint:errcheck // nothing was written
+	if err := unix.Mount("none", spaces, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755,size=64k"); err != nil {
+		return fmt.Errorf("mount %s: %w", spaces, err)
+	}
+	if err := os.MkdirAll(space, 0o755); err != nil {
+		return err
+	}
+	if err := unix.Mount(fmt.Sprintf("/proc/self/fd/%d", kept), space, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		return fmt.Errorf("mount %s: %w", space, err)
+	}
+	if err := unix.MountSetattr(unix.AT_FDCWD, spaces, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
+		return fmt.Errorf("mount %s: %w", spaces, err)
+	}
+	return nil
+}
+
+// pin mounts each file over itself read-only, and the folders above it up to the one of used that it lies in.
+func pin(files, used []string) error {
 	var dirs []string
 	for _, file := range files {
 		for dir := filepath.Dir(file); dir != "/" && slices.ContainsFunc(used, func(root string) bool { return dir != realPath(root) && Inside(realPath(root), dir) }); dir = filepath.Dir(dir) {
@@ -63,12 +107,7 @@ func pin(files, used []string) error {
 			return fmt.Errorf("mount %s: %w", file, err)
 		}
 	}
-	// The folder that the process came with is that below the mounts, from which a relative path would lead around them.
-	wd, err := os.Getwd()
-	if err == nil {
-		err = os.Chdir(wd)
-	}
-	return errors.Join(err, dropMounting())
+	return nil
 }
 
 // dropMounting takes back what the user namespace gave, on the thread that becomes the command.

@@ -19,7 +19,7 @@ func (c *Confinement) rules() []landlock.Rule {
 		// Of a link the link itself is kept, so only its folder is looked up.
 		b.readOnly = append(b.readOnly, filepath.Join(realPath(filepath.Dir(path)), filepath.Base(path)))
 	}
-	if c.Space != "" {
+	if c.Space != "" && !c.SpacesMounted {
 		b.hidden = append(b.hidden, realPath(c.Spaces))
 		b.rules = append(b.rules, landlock.RWDirs(realPath(c.Space)).WithRefer().WithIoctlDev().IgnoreIfMissing())
 	}
