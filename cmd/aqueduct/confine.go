@@ -196,6 +196,9 @@ func (s *serveCmd) confineLocal(log *slog.Logger) (*child.Confinement, error) {
 	if err := s.ACP.Confine.keep(c, files, absolute(append(work, s.ACP.ACPWorkspaces))); err != nil {
 		return nil, err
 	}
+	if err := s.ACP.Confine.keepSocket(c, s.Database, log); err != nil {
+		return nil, err
+	}
 	s.ACP.together = !s.ACP.Confine.apart(c, s.ACP.ACPWorkspaces, log)
 	return c, nil
 }
@@ -211,7 +214,10 @@ func (s *serveCmd) confineServers(log *slog.Logger) (*child.Confinement, error) 
 	if err != nil {
 		return nil, err
 	}
-	return c, s.ACP.Confine.keep(c, files, nil)
+	if err := s.ACP.Confine.keep(c, files, nil); err != nil {
+		return nil, err
+	}
+	return c, s.ACP.Confine.keepSocket(c, s.Database, log)
 }
 
 // absolute leaves out paths that are empty or have no absolute form.

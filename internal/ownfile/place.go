@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -124,6 +125,28 @@ func (a Account) writes(info fs.FileInfo) bool {
 		}
 	}
 	return info.Mode().Perm()&0o002 != 0
+}
+
+// May reports whether the account, which is not root, may pass through a folder, or write to anything else, by its mode.
+func (a Account) May(info fs.FileInfo) bool {
+	bit := fs.FileMode(0o2)
+	switch {
+	case info.Mode()&fs.ModeSymlink != 0:
+		return true
+	case info.IsDir():
+		bit = 0o1
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	mode := info.Mode().Perm()
+	switch {
+	case !ok:
+		return true
+	case stat.Uid == a.UID:
+		return mode&(bit<<6) != 0
+	case slices.Contains(a.Groups, stat.Gid):
+		return mode&(bit<<3) != 0
+	}
+	return mode&bit != 0
 }
 
 func owner(info fs.FileInfo) uint32 {
