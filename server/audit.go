@@ -27,7 +27,7 @@ type auditPage struct {
 }
 
 // Mount adds the route. A user sees the entries of what is the user's own, an administrator or auditor those of the
-// tenant and of what holds for all.
+// tenant and those that concern every tenant.
 func (h *auditPage) Mount(to *route.Routes) { to.Deciders(http.MethodGet, "/api/audit", h.list) }
 
 // auditJSON is one entry. The chain can be checked from the entries alone: Hash covers the entry and PrevHash. MAC is
@@ -54,7 +54,7 @@ func auditOut(e store.AuditEntry) auditJSON {
 	}
 }
 
-// withAllTenants adds the entries of what holds for every tenant, as a change of the policy: it decides for this one too.
+// withAllTenants adds the entries that concern every tenant, as a change of the policy does.
 func (h *auditPage) withAllTenants(ctx context.Context, rows []store.AuditEntry, after int64, size int) ([]store.AuditEntry, error) {
 	all, err := h.store.Audit(ctx, store.Within(audit.AllTenants), after, size)
 	if err != nil || len(all) == 0 {

@@ -78,7 +78,7 @@ type inboxSyncedJSON struct {
 	PolicySHA256 string `json:"policy_sha256"`
 }
 
-// inboxPolicyJSON is sent when another policy is in force: what was asked about until now may be allowed, or the reverse.
+// inboxPolicyJSON is sent when another policy is in force: calls that were asked about may be allowed now, or the reverse.
 type inboxPolicyJSON struct {
 	Type      string    `json:"type"`
 	Before    string    `json:"before_sha256"`

@@ -163,7 +163,7 @@ func TestS48CopiesLeaveOut(t *testing.T) {
 	}
 }
 
-// TestS48FilesAreBounded: in bytes, however large a file says it is.
+// TestS48FilesAreBounded: reads and copies end at their bounds of bytes.
 func TestS48FilesAreBounded(t *testing.T) {
 	t.Parallel()
 	root, outside := t.TempDir(), t.TempDir()

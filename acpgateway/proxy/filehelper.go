@@ -25,7 +25,7 @@ type fileRequest struct {
 	Do   fileAction `json:"do"`
 	Root string     `json:"root"` // nothing outside of it is touched
 	Path string     `json:"path"` // in Root
-	// From is what is copied: its folder, and the path in it.
+	// FromRoot and From name the source of a copy: its folder, and the path in it.
 	FromRoot string `json:"from_root,omitempty"`
 	From     string `json:"from,omitempty"`
 	// To is where a link leads.
@@ -43,7 +43,7 @@ const (
 	linkFile   fileAction = "link"
 )
 
-// The exit codes of the helper that are not 1: what the answer to the agent depends on.
+// Exit codes of the helper on which the answer to the agent depends.
 const (
 	exitMissing = 3
 	exitLarge   = 4
@@ -54,7 +54,7 @@ var errIrregular = errors.New("it is not a regular file")
 
 var errLarge = errors.New("the file is too large")
 
-// ServeFiles is the helper. It returns the code that the program ends with; what failed is on standard error.
+// ServeFiles runs the helper. It returns the exit code of the program, and writes the error to standard error.
 func ServeFiles() int {
 	err := fileWork(os.Stdin, os.Stdout)
 	if err == nil {
@@ -154,7 +154,7 @@ func put(root *os.Root, path string, content io.Reader, mode fs.FileMode) error 
 	return errors.Join(err, f.Close())
 }
 
-// budget bounds what is copied.
+// budget bounds the files and bytes of a copy.
 type budget struct {
 	bytes int64
 	files int

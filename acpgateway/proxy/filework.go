@@ -22,7 +22,7 @@ const (
 	fileTime = 30 * time.Second
 	// fileWorkers bounds the helpers at once of one agent, each of which may hold a whole file.
 	fileWorkers = 4
-	// helperWords bounds what a helper says of a failure.
+	// helperWords bounds the text of a helper's error.
 	helperWords = 4 << 10
 )
 

@@ -79,7 +79,7 @@ func (ws *workspaces) populate(ctx context.Context, w workspace, runID string) (
 			// be pruned.
 			_, err = ws.git(ctx, "worktree", "move", draft, w.root)
 		}
-	} else if err = ws.copySource(ctx, draft); err == nil {
+	} else if err = copySource(ctx, ws.cfg, draft); err == nil {
 		if err = ws.cfg.Confine.Own(draft); err == nil {
 			err = os.Rename(draft, w.root)
 		}

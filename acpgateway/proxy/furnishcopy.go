@@ -14,12 +14,12 @@ const (
 	copyFiles = 2_000_000
 )
 
-// copySource copies the source into a draft, which no agent reaches yet. Links stay links. Left out is what is not a regular
-// file, what agents are kept from, and what an account of theirs could not read in the source: the copy belongs to them.
-func (ws *workspaces) copySource(ctx context.Context, draft string) error {
+// copySource copies the source into a draft, which no agent reaches yet. Links stay links. It leaves out files that are not
+// regular, protected files, and files that the agents' account could not read in the source: the copy belongs to that account.
+func copySource(ctx context.Context, cfg Config, draft string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, openTimeout, errors.New("the copy took too long"))
 	defer cancel()
-	from, err := os.OpenRoot(ws.cfg.Source)
+	from, err := os.OpenRoot(cfg.Source)
 	if err != nil {
 		return err
 	}
@@ -32,7 +32,7 @@ func (ws *workspaces) copySource(ctx context.Context, draft string) error {
 		return err
 	}
 	defer to.Close()
-	withheld := ws.cfg.Confine.Withheld(ws.cfg.Source)
+	withheld := cfg.Confine.Withheld(cfg.Source)
 	most := &budget{bytes: copyBytes, files: copyFiles}
 	return fs.WalkDir(from.FS(), ".", func(path string, entry fs.DirEntry, err error) error {
 		if ctx.Err() != nil {

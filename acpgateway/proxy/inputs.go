@@ -30,8 +30,8 @@ func (ws *workspaces) place(ctx context.Context, w workspace, inputs *wire.Agent
 	return nil
 }
 
-// placeOne puts one input below its target root, with the agent's rights: what is made is the agent's, and nothing is written
-// that the agent could not write.
+// placeOne puts one input below its target root, with the agent's rights: new files belong to the agent, and a file that the agent
+// could not write stays as it is.
 func (ws *workspaces) placeOne(ctx context.Context, w workspace, item wire.AgentInput) error {
 	base := w
 	switch item.Target.Root {
@@ -93,8 +93,8 @@ func (ws *workspaces) work(ctx context.Context, w workspace, r fileRequest, cont
 	return err
 }
 
-// copy copies a file or a tree of this host. What lies in the workspace is read with the agent's rights: the agent may have
-// made it a way to a file that it cannot read. The roots of the flags are the operator's, and are read by this process.
+// copy copies a file or a tree of this host. A source in the workspace is read with the agent's rights, because the agent may have
+// made it a link to a file that it cannot read. The roots of the flags are the operator's, and this process reads them.
 func (ws *workspaces) copy(ctx context.Context, w workspace, source found, r fileRequest) error {
 	if source.own {
 		r.Do, r.FromRoot, r.From = copyFile, source.root, source.rel
@@ -135,7 +135,7 @@ func (ws *workspaces) bring(ctx context.Context, w workspace, source wire.InputS
 type found struct {
 	path      string // as it was named
 	root, rel string // the same with all links followed: the root it is in, and where there
-	own       bool   // it is in the workspace
+	own       bool   // in the workspace
 }
 
 // source allows what is in the workspace or in one of the roots set for it.

@@ -23,7 +23,7 @@ type policyMessage struct {
 }
 
 // PolicyRows are the outbox rows that notify targets of another policy: those that name the type, and those of all tenants that
-// name none, because whoever changed the rules may have changed who is asked.
+// name none, because a change of the rules may change the approvers.
 func (n *Notifier) PolicyRows(before, after string, at time.Time) []store.OutboxItem {
 	if n == nil {
 		return nil

@@ -108,7 +108,7 @@ func (f *confineFlags) keep(c *child.Confinement, files []ownfile.File, work []s
 	}
 	k.home = realPaths(homesOf(c))
 	for _, file := range files {
-		// Unconfined agents read and change what they like, and the start says so. Only a file that they would change
+		// Unconfined agents read and change every file of the account, and the log has a line about it. Only a file that they would change
 		// by their work is refused then.
 		if c == nil && (file.Secret || file.Setting == programSetting) {
 			continue
@@ -154,8 +154,8 @@ type keeper struct {
 	pins     int             // files that only a mount can keep
 }
 
-// judge adds a file to the confinement, or says why it cannot be kept. Who can change a name on the way to a file puts another
-// file in its place, so every folder and link on the way counts like the file.
+// judge adds a file to the confinement, or returns the reason why it cannot be kept. An account that can change a name
+// on the way to a file can put another file in its place, so every folder and link on the way counts like the file.
 func (k *keeper) judge(file ownfile.File) error {
 	steps, err := ownfile.Steps(file.Path)
 	if err != nil {

@@ -150,7 +150,7 @@ func ordinary(t *testing.T) {
 }
 
 // rewriting are the ways in which an agent tries to change a file: $1, from its own folder, with $2 the way from there to it.
-// Each is tried; what it says does not count.
+// Each is tried, and its own output does not count.
 const rewriting = `
 try() { for f in "$@"; do
   echo evil >>"$f"; echo evil >"$f"; chmod 666 "$f"; truncate -s 0 "$f"
@@ -267,7 +267,7 @@ func (e endAt) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestS42RefusedFiles: what cannot be kept is refused at the start, with the flag, the file and the way out.
+// TestS42RefusedFiles: a start with a file that cannot be kept is refused, and the error names the flag, the file and the way out.
 func TestS42RefusedFiles(t *testing.T) {
 	ordinary(t)
 	root := t.TempDir()

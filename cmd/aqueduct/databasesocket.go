@@ -38,7 +38,7 @@ func (d databaseFlag) sockets() (list []string) {
 }
 
 // keepSocket refuses a database whose socket agents can open as the account that the server is: neither Landlock nor a mount
-// keeps them from it. For agents of another account, and for unconfined ones, a line says that they can.
+// keeps them from it. For agents of another account, and for unconfined ones, it logs that they can.
 func (f *confineFlags) keepSocket(c *child.Confinement, db databaseFlag, log *slog.Logger) error {
 	for _, socket := range db.sockets() {
 		const out = "give the database a TCP address and a password (--database postgres://USER@127.0.0.1/NAME, PGPASSFILE)"

@@ -15,7 +15,7 @@ import (
 )
 
 // TestS56DatabaseSocket: a start whose agents could open the database by its UNIX socket is refused where they have the
-// server's account, and a line says so otherwise.
+// server's account, and is logged otherwise.
 func TestS56DatabaseSocket(t *testing.T) {
 	if !child.LandlockWorks() {
 		t.Fatal("this kernel has no Landlock")

@@ -32,7 +32,7 @@ type policyFile struct {
 
 	// record keeps that the policy with a hash is in force; nil keeps nothing.
 	record   func(ctx context.Context, sha256 string) error
-	recorded bool // what is in force now
+	recorded bool // the content in force is in the audit
 }
 
 // stamp shows that a file has changed. Two writes within the clock's resolution that leave the size the same are

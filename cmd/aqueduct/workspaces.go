@@ -12,7 +12,7 @@ import (
 	"aqueduct/internal/child"
 )
 
-// apart has a confinement keep agents out of each other's folders below spaces. Where it cannot, a line says so.
+// apart has a confinement keep agents out of each other's folders below spaces. Where it cannot, it logs that.
 func (f *confineFlags) apart(c *child.Confinement, spaces string, log *slog.Logger) bool {
 	if spaces == "" {
 		return true
@@ -27,7 +27,7 @@ func (f *confineFlags) apart(c *child.Confinement, spaces string, log *slog.Logg
 	return false
 }
 
-// separate adds the folder of workspaces to a confinement that can hold it, or says why it cannot.
+// separate adds the folder of workspaces to a confinement, or returns the reason why that cannot hold.
 func separate(c *child.Confinement, spaces string) (because string) {
 	if len(c.Helper) == 0 {
 		return "this kernel has no Landlock"

@@ -13,7 +13,7 @@ import (
 	"aqueduct/internal/child"
 )
 
-// nosy looks for what lies in the folders of others below $1, of which one is $2, and says what it got at.
+// nosy tries to read and write in folders below $1 that are not its own, $2 among them, and prints what it could read.
 const nosy = `exec 2>/dev/null
 cat "$2/made"; cat "../$(basename "$2")/made"; cat "/proc/self/cwd/../$(basename "$2")/made"; cat "$1"/*/made | grep theirs; ls "$1" | grep -x "$(basename "$2")"
 for p in /proc/[0-9]*; do cat "$p/cwd/made" | grep theirs; done

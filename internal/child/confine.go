@@ -170,7 +170,7 @@ func (c *Confinement) lists() []pathList {
 	return []pathList{{"--protect", &c.Protect}, {"--read-only", &c.ReadOnly}, {"--pin", &c.Pinned}, {"--used", &c.Used}}
 }
 
-// ReadArgs reads the arguments of the helper: what it has to apply, and the command behind "--".
+// ReadArgs reads the arguments of the helper: the confinement that it applies, and the command after "--".
 func ReadArgs(args []string) (c Confinement, command []string, err error) {
 	for len(args) > 1 && args[0] != "--" {
 		at := slices.IndexFunc(c.lists(), func(l pathList) bool { return l.flag == args[0] })
@@ -227,8 +227,8 @@ func (c *Confinement) Own(tree string) error {
 	})
 }
 
-// Withheld returns what reports whether an agent could not read an entry of a tree, by the path below it: the entry is
-// protected, or its mode keeps the agents' user out.
+// Withheld returns a function that reports whether agents are kept from an entry of a tree, by its path below the tree: the entry
+// is protected, or its mode keeps the agents' user out.
 func (c *Confinement) Withheld(tree string) func(path string, info fs.FileInfo) bool {
 	if c == nil {
 		return func(string, fs.FileInfo) bool { return false }

@@ -25,7 +25,7 @@ func (c *Confinement) namespaced(cmd *exec.Cmd) {
 	if os.Geteuid() == 0 {
 		return
 	}
-	// Another than root may mount in a user namespace alone, where it stays who it is.
+	// An ordinary user may mount in a user namespace alone, where it keeps its id.
 	same := func(id int) []syscall.SysProcIDMap {
 		return []syscall.SysProcIDMap{{ContainerID: id, HostID: id, Size: 1}}
 	}
@@ -37,7 +37,7 @@ func (c *Confinement) namespaced(cmd *exec.Cmd) {
 // mounts reports whether the confinement needs a mount namespace.
 func (c *Confinement) mounts() bool { return len(c.Pinned) > 0 || c.Space != "" && c.SpacesMounted }
 
-// mount does what is done by mounts, in the namespace that this process has of its own.
+// mount mounts the agent's space and the pinned files, in the mount namespace of this process.
 func (c *Confinement) mount() error {
 	if !c.mounts() {
 		return nil
@@ -46,7 +46,7 @@ func (c *Confinement) mount() error {
 	if err != nil {
 		return err
 	}
-	// What is mounted here stays here.
+	// These mounts must not reach other namespaces.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("mounts: %w", err)
 	}
@@ -110,7 +110,7 @@ func pin(files, used []string) error {
 	return nil
 }
 
-// dropMounting takes back what the user namespace gave, on the thread that becomes the command.
+// dropMounting drops the capabilities of the user namespace, on the thread that becomes the command.
 func dropMounting() error {
 	if os.Geteuid() == 0 {
 		return nil // dropCapabilities takes it

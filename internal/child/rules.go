@@ -38,7 +38,7 @@ func (b *ruleMaker) beside(dir string) {
 	b.rules = append(b.rules, landlock.PathAccess(llsys.AccessFSReadDir, dir).IgnoreIfMissing())
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return // what cannot be read here the agent cannot read either
+		return // the agent cannot read the folder either
 	}
 	for _, entry := range entries {
 		path := filepath.Join(dir, entry.Name())

@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// Step is one name that is looked up on the way to a file: whoever may write to the folder can put another file there.
+// Step is one name that is looked up on the way to a file. An account that may write to the folder can put another file there.
 type Step struct {
 	Dir  string      // without links
 	Name string      // in Dir
@@ -160,7 +160,7 @@ func owner(info fs.FileInfo) uint32 {
 // the file itself. strict counts the modes of the file and its folder although a folder above keeps others out now.
 func OpenTo(steps []Step, strict bool) string {
 	const group, others fs.FileMode = 0o010, 0o001
-	reach := group | others // who gets as far as the folder
+	reach := group | others // the classes that can get to the folder
 	open := func(mode fs.FileMode, strict bool) bool {
 		return mode.Perm()&0o022 != 0 && (strict || mode.Perm()>>1&reach != 0)
 	}
@@ -170,7 +170,7 @@ func OpenTo(steps []Step, strict bool) string {
 		if err != nil || dir.Mode()&fs.ModeSticky == 0 && open(dir.Mode(), strict && last) {
 			return s.Dir
 		}
-		if dir.Mode()&others == 0 { // who goes on is in the group of each folder from here on
+		if dir.Mode()&others == 0 { // only members of the group can pass it
 			reach &= group & dir.Mode().Perm()
 		}
 		if last && s.Info != nil && !s.IsLink() && !s.Info.IsDir() && open(s.Info.Mode(), strict) {
