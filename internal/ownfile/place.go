@@ -32,9 +32,14 @@ var errLinks = errors.New("too many links on the way")
 // Steps returns the names that are looked up on the way to a path, every link among them. The last is the file itself. Where a
 // folder is missing, the last is the first name that is not there.
 func Steps(path string) ([]Step, error) {
-	whole, err := filepath.Abs(path)
-	if err != nil {
-		return nil, err
+	// filepath.Abs would take ".." away as text, where the kernel follows a link before it.
+	whole := path
+	if !filepath.IsAbs(path) {
+		wd, err := os.Getwd()
+		if err != nil {
+			return nil, err
+		}
+		whole = wd + "/" + path
 	}
 	var steps []Step
 	dir, rest := "/", whole
@@ -53,6 +58,7 @@ func Steps(path string) ([]Step, error) {
 			continue
 		}
 		step := Step{Dir: dir, Name: name}
+		var err error
 		if step.Info, err = os.Lstat(step.Path()); err != nil {
 			step.Info = nil
 			if errors.Is(err, fs.ErrNotExist) {
