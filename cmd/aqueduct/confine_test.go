@@ -124,8 +124,8 @@ func TestS21AgentReadsNoSecret(t *testing.T) {
 // TestS44RefusedInWords: a state that agents could write to, or that they could put another one into the place of, is
 // refused, and the refusal names the ways out. What --acp-confine was is refused too.
 func TestS44RefusedInWords(t *testing.T) {
-	t.Parallel()
 	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
 	work := filepath.Join(dir, "work")
 	if err := errors.Join(os.Mkdir(work, 0o700), os.Mkdir(filepath.Join(dir, "real"), 0o700), os.Symlink("real", filepath.Join(dir, "link"))); err != nil {
 		t.Fatal(err)
@@ -141,7 +141,7 @@ func TestS44RefusedInWords(t *testing.T) {
 		"a link that agents could replace":      {[]string{"--state", filepath.Join(dir, "link", "state"), "--acp-cwd", work}, []string{"a link that agents could replace", filepath.Join(dir, "real", "state")}},
 		"--acp-confine":                         {[]string{"--state", filepath.Join(dir, "other"), "--acp-confine", "off"}, []string{"--unconfined"}},
 		"an account, and unconfined":            {[]string{"--state", filepath.Join(dir, "another"), "--unconfined", "--acp-user", "nobody"}, []string{"contradict"}},
-		"commands of --mcp, the folder is HOME": {[]string{"--state", os.TempDir(), "--mcp", "a=true"}, []string{"agents write to"}},
+		"commands of --mcp, the folder is TMPDIR": {[]string{"--state", dir, "--mcp", "a=true"}, []string{"agents write to"}},
 	} {
 		args := append([]string{"serve", "--listen", "127.0.0.1:0"}, c.flags...)
 		if !slices.Contains(c.flags, "--mcp") {

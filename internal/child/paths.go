@@ -3,7 +3,6 @@ package child
 import (
 	"os"
 	"path/filepath"
-	"strings"
 )
 
 // RealPath returns an absolute path with all links followed, as far as the path is there.
@@ -18,33 +17,6 @@ func RealPath(path string) string {
 		return filepath.Join(RealPath(dir), filepath.Base(path))
 	}
 	return path
-}
-
-// mostLinks bounds how many links one path is followed through, as the kernel does.
-const mostLinks = 40
-
-// Links returns each link that a path leads through, in its own folder. Who replaces one of them leads the path elsewhere.
-func Links(path string) (links []string) {
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return nil
-	}
-	at, rest := "/", strings.Split(strings.TrimPrefix(path, "/"), "/")
-	for len(rest) > 0 && len(links) < mostLinks {
-		next := filepath.Join(at, rest[0]) // ".." of a link's target too: at has no link in it
-		rest = rest[1:]
-		target, err := os.Readlink(next)
-		if err != nil {
-			at = next
-			continue
-		}
-		links = append(links, next)
-		if filepath.IsAbs(target) {
-			at = "/"
-		}
-		rest = append(strings.Split(strings.Trim(target, "/"), "/"), rest...)
-	}
-	return links
 }
 
 // blockDevices are the disks of this machine: root reads every file from them, whatever keeps it from the file.
