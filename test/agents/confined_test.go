@@ -95,7 +95,13 @@ func newConfined(t *testing.T, a as) *confined {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(root) })
-	c := &confined{t: t, as: a, home: filepath.Join(root, "home"), aq: filepath.Join(root, "aqueduct"), outsideState: filepath.Join(root, "state")}
+	// Not beside HOME: the agents' folder would be a second way to what is mounted as /var/lib.
+	outside, err := os.MkdirTemp("/var/tmp", "aqueduct-state")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(outside) })
+	c := &confined{t: t, as: a, home: filepath.Join(root, "home"), aq: filepath.Join(root, "aqueduct"), outsideState: filepath.Join(outside, "state")}
 	c.work = filepath.Join(c.home, "src", "project")
 	for _, dir := range []string{c.work, filepath.Join(c.home, "tmp"), c.outsideState} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -104,14 +110,16 @@ func newConfined(t *testing.T, a as) *confined {
 	}
 	raw, err := os.ReadFile(built)
 	if err == nil {
+		syscall.ForkLock.RLock() // a process that another test starts would have the file open, and it could not be run
 		err = os.WriteFile(c.aq, raw, 0o755)
+		syscall.ForkLock.RUnlock()
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.write("agent.sh", attacker)
 	c.write("attacks.sh", attacks)
-	if err := os.Chmod(root, 0o755); err != nil {
+	if err := errors.Join(os.Chmod(root, 0o755), os.Chmod(outside, 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	c.acp = "sh " + filepath.Join(c.home, "agent.sh")
