@@ -247,6 +247,52 @@ func TestS42ConfinedAgentRewritesNothing(t *testing.T) {
 	}
 }
 
+// TestS42ReplacedFile: an editor puts another file into the place of one that configures while an agent runs. The agent changes
+// that no more than the first. A mount over the file alone would end then.
+func TestS42ReplacedFile(t *testing.T) {
+	ordinary(t)
+	root := t.TempDir()
+	home := filepath.Join(root, "home")
+	work, folder := filepath.Join(home, "src"), filepath.Join(home, ".config", "aqueduct")
+	policy := filepath.Join(folder, "policy.yaml")
+	if err := errors.Join(os.MkdirAll(work, 0o755), os.MkdirAll(folder, 0o755), os.WriteFile(policy, []byte("ours"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("HOME", home)
+	c, err := (&confineFlags{}).confinement(kept{files: []ownfile.File{{Path: policy, Setting: "--policy-file"}}}, []string{work}, "", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent := c.Wrap(exec.Command("/bin/sh", "-c", `echo; read -r x; exec 2>/dev/null; cat "$1"; echo evil >>"$1"; echo evil >"$1.new" && mv "$1.new" "$1"; rm -f "$1"; echo evil >"$1"; true`, "sh", policy))
+	agent.Dir = work
+	in, err := agent.StdinPipe()
+	out, err2 := agent.StdoutPipe()
+	if err := errors.Join(err, err2, agent.Start()); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = out.Read(make([]byte, 1)) // it runs now
+	err = errors.Join(os.WriteFile(policy+".edited", []byte("edited"), 0o644), os.Rename(policy+".edited", policy), in.Close())
+	read, err2 := io.ReadAll(out)
+	if err := errors.Join(err, err2, agent.Wait()); err != nil || string(read) != "edited" {
+		t.Errorf("the agent read %q: %v", read, err)
+	}
+	if raw, err := os.ReadFile(policy); err != nil || string(raw) != "edited" {
+		t.Errorf("%q %v", raw, err)
+	}
+}
+
+// TestS42StateBesideTheWork: a state folder in the agent's own is not there for it, so files that configure may lie in it.
+func TestS42StateBesideTheWork(t *testing.T) {
+	ordinary(t)
+	work := t.TempDir()
+	state := filepath.Join(work, "state")
+	policy := filepath.Join(state, "policy.yaml")
+	if err := errors.Join(os.Mkdir(state, 0o700), os.WriteFile(policy, []byte("tools: {x: low}\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	start(t, "--state", state, "--acp", "code=true", "--acp-cwd", work, "--policy-file", policy)
+}
+
 // startError is the error of a start. One that is not refused serves, until its greeting ends it.
 func startError(t *testing.T, args []string) error {
 	t.Helper()

@@ -20,6 +20,7 @@ cat "$2/made"; cat "../$(basename "$2")/made"; cat "/proc/self/cwd/../$(basename
 for p in /proc/[0-9]*; do cat "$p/cwd/made" | grep theirs; done
 echo evil >>"$2/made"; echo evil >"$2/new"; mv "$2" ./taken; mv ./ "$2"; ln "$2/made" ./linked && echo linked; ln -s "$2" ./soft; cat ./soft/made
 mv "$1" "$1.away"; cat "$1.away"/*/made | grep theirs
+mv "$(dirname "$1")" "$(dirname "$1").away" && echo moved
 unshare -rm sh -c 'umount -l "$1"; cat "$2/made"' sh "$1" "$2"
 echo ours >made && cat made && pwd`
 
