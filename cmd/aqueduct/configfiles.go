@@ -70,7 +70,7 @@ var fileVariables = map[string]bool{
 	"PGPASSFILE": true, "PGSSLKEY": true, "PGSSLCERT": false, "PGSSLROOTCERT": false, "PGSERVICEFILE": true, "SSL_CERT_FILE": false,
 }
 
-// ownFiles are the files that a command's flags and its environment name.
+// ownFiles are the files that a command's flags and its environment name, and the program.
 func ownFiles(flags any, env lookup) []ownfile.File {
 	files := ownfile.Collect(flags)
 	for name, secret := range fileVariables {
@@ -78,7 +78,21 @@ func ownFiles(flags any, env lookup) []ownfile.File {
 			files = append(files, ownfile.File{Path: path, Secret: secret, Setting: "$" + name})
 		}
 	}
+	if self, err := os.Executable(); err == nil {
+		files = append(files, ownfile.File{Path: self, Setting: programSetting})
+	}
 	return files
+}
+
+// everywhere adds the other places where the files can be reached.
+func everywhere(files []ownfile.File) []ownfile.File {
+	all := slices.Clone(files)
+	for _, file := range files {
+		for _, path := range child.Aliases(file.Path) {
+			all = append(all, ownfile.File{Path: path, Secret: file.Secret, Setting: file.Setting})
+		}
+	}
+	return all
 }
 
 // secretsOf are the paths of those files that hold a secret.
@@ -97,9 +111,6 @@ const programSetting = "this program"
 // keep adds to a confinement what agents must not change, and refuses a file that they could change all the same. work are the
 // folders that agents work in. A nil confinement is that of a start whose agents run unconfined.
 func keep(c *child.Confinement, files []ownfile.File, work []string) error {
-	if self, err := os.Executable(); err == nil {
-		files = append(slices.Clone(files), ownfile.File{Path: self, Setting: programSetting})
-	}
 	k := keeper{confined: c, work: realPaths(work), home: realPaths(homesOf(c)), account: ownfile.Self(), landlock: child.LandlockWorks()}
 	if c != nil && c.User != nil {
 		k.account = ownfile.Account{UID: c.User.UID, Groups: append(slices.Clone(c.User.Groups), c.User.GID)}

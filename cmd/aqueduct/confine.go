@@ -82,6 +82,7 @@ func (f *confineFlags) confine(kept kept, work []string, workspaces string, log 
 	if f.ACPConfine != "" {
 		return nil, errOldConfine
 	}
+	kept.files = everywhere(kept.files)
 	// What agents need for their work, which protection must leave to them.
 	work = append(slices.Clone(work), absolute([]string{workspaces})...)
 	if f.Unconfined {

@@ -57,6 +57,7 @@ unshare -Urm --propagation unchanged sh -c 'umount -l "$S"; umount -l "$HOME/.lo
   mount --move "$S" /tmp/bound.$$; cat "$S/token"'
 unshare -Urmpf --mount-proc --propagation unchanged sh -c 'cat /proc/*/environ; cat "$S/token"'
 ln "$S/token" hard; ln -s "$S/token" soft; cat hard soft; ln -s "$S" softdir; cat softdir/token; cat ./softdir/../aqueduct/token
+cat "$HOME/../state/token" "$HOME/../state/aqueduct/token"
 up=; for i in 1 2 3 4 5 6 7 8; do up=../$up; cat $up"${S#/}"/token; done
 cp -a "$S" copied; cat copied/token; tar c "$S" | cat
 mv "$S" "$S.moved"; mv "$HOME/.local" "$HOME/.moved"; mv "$HOME/.local/state" "$HOME/.local/moved"
@@ -95,13 +96,7 @@ func newConfined(t *testing.T, a as) *confined {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(root) })
-	// Not beside HOME: the agents' folder would be a second way to what is mounted as /var/lib.
-	outside, err := os.MkdirTemp("/var/tmp", "aqueduct-state")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(outside) })
-	c := &confined{t: t, as: a, home: filepath.Join(root, "home"), aq: filepath.Join(root, "aqueduct"), outsideState: filepath.Join(outside, "state")}
+	c := &confined{t: t, as: a, home: filepath.Join(root, "home"), aq: filepath.Join(root, "aqueduct"), outsideState: filepath.Join(root, "state")}
 	c.work = filepath.Join(c.home, "src", "project")
 	for _, dir := range []string{c.work, filepath.Join(c.home, "tmp"), c.outsideState} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -119,7 +114,7 @@ func newConfined(t *testing.T, a as) *confined {
 	}
 	c.write("agent.sh", attacker)
 	c.write("attacks.sh", attacks)
-	if err := errors.Join(os.Chmod(root, 0o755), os.Chmod(outside, 0o755)); err != nil {
+	if err := os.Chmod(root, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	c.acp = "sh " + filepath.Join(c.home, "agent.sh")
