@@ -47,6 +47,7 @@ func allowed() map[string][]string {
 		"internal/jsontext":                {},
 		"internal/mcpstdio":                {},
 		"internal/modelform":               {},
+		"internal/ownfile":                 {},
 		"internal/secretfile":              {},
 		"internal/strictjson":              {},
 		"internal/assistant":               {},

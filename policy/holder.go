@@ -24,15 +24,23 @@ func (h *Holder) Current() *Policy { return h.current.Load() }
 // Replace puts the Policy of a file in force, or leaves the old one and returns why. An empty
 // text is refused, as the file may still be being written.
 func (h *Holder) Replace(data []byte) error {
-	if len(bytes.TrimSpace(data)) == 0 {
-		return errors.New("policy: the file is empty")
-	}
-	p, err := Parse(data)
+	p, err := ParseFile(data)
 	if err != nil {
 		return err
 	}
-	h.current.Store(p)
+	h.Set(p)
 	return nil
+}
+
+// Set puts a Policy in force.
+func (h *Holder) Set(p *Policy) { h.current.Store(p) }
+
+// ParseFile is Parse for a file, which is refused where it is empty: it may still be being written.
+func ParseFile(data []byte) (*Policy, error) {
+	if len(bytes.TrimSpace(data)) == 0 {
+		return nil, errors.New("policy: the file is empty")
+	}
+	return Parse(data)
 }
 
 // Decide is the current Policy's.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -24,6 +25,7 @@ type agents struct {
 	registry *registry.Registry
 	sessions agentCallers
 	in       *decode.Decoder
+	shared   []string // server.Config.SharedWorkspaces
 }
 
 // Mount adds the routes. Reading is for agents with a run token and for callers of any role.
@@ -70,14 +72,22 @@ type agentJSON struct {
 	Unconfined      bool            `json:"unconfined,omitempty"`
 	CheckedAt       *time.Time      `json:"checked_at,omitempty"`
 	RegisteredAt    time.Time       `json:"registered_at"`
+	Warnings        []string        `json:"warnings,omitempty"`
 }
 
-func agentOut(e registry.Entry) agentJSON {
-	return agentJSON{
+// warnSharedWorkspaces is the warning of an agent that can reach the folders of other threads than its own.
+const warnSharedWorkspaces = "shared_workspaces"
+
+func (h *agents) out(e registry.Entry) agentJSON {
+	out := agentJSON{
 		AgentID: e.ID, Name: e.Name, Endpoint: e.Endpoint, Capabilities: e.Capabilities, Status: e.Status, LastHeartbeatAt: answer.TimeOrNil(e.LastHeartbeatAt),
 		Protocol: e.Protocol, Source: string(e.Source), Owner: e.Owner, Reason: e.Reason, Unconfined: e.Unconfined, CheckedAt: answer.TimeOrNil(e.CheckedAt),
 		RegisteredAt: e.RegisteredAt.UTC(),
 	}
+	if slices.Contains(h.shared, e.ID) {
+		out.Warnings = append(out.Warnings, warnSharedWorkspaces)
+	}
+	return out
 }
 
 // list sends one page, by id. All readers of a tenant see the same agents; who may change one sees its endpoint and owner as well.
@@ -93,7 +103,7 @@ func (h *agents) list(c echo.Context, who store.Principal) error {
 	return reply(c, http.StatusOK, struct {
 		Agents []agentJSON `json:"agents"`
 		Next   string      `json:"next,omitempty"`
-	}{eachOut(list, agentOut), next}, err)
+	}{eachOut(list, h.out), next}, err)
 }
 
 func (h *agents) get(c echo.Context, who store.Principal) error {
@@ -102,7 +112,7 @@ func (h *agents) get(c echo.Context, who store.Principal) error {
 		return err
 	}
 	e, err := h.registry.Entry(c.Request().Context(), who, id)
-	return reply(c, http.StatusOK, agentOut(e), err)
+	return reply(c, http.StatusOK, h.out(e), err)
 }
 
 // okJSON is the contract's answer to a registration.

@@ -4,8 +4,11 @@
 package server
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -24,7 +27,7 @@ type auditPage struct {
 }
 
 // Mount adds the route. A user sees the entries of what is the user's own, an administrator or auditor those of the
-// tenant.
+// tenant and those that concern every tenant.
 func (h *auditPage) Mount(to *route.Routes) { to.Deciders(http.MethodGet, "/api/audit", h.list) }
 
 // auditJSON is one entry. The chain can be checked from the entries alone: Hash covers the entry and PrevHash. MAC is
@@ -51,6 +54,17 @@ func auditOut(e store.AuditEntry) auditJSON {
 	}
 }
 
+// withAllTenants adds the entries that concern every tenant, as a change of the policy does.
+func (h *auditPage) withAllTenants(ctx context.Context, rows []store.AuditEntry, after int64, size int) ([]store.AuditEntry, error) {
+	all, err := h.store.Audit(ctx, store.Within(audit.AllTenants), after, size)
+	if err != nil || len(all) == 0 {
+		return rows, err
+	}
+	rows = append(rows, all...)
+	slices.SortFunc(rows, func(a, b store.AuditEntry) int { return cmp.Compare(a.Seq, b.Seq) })
+	return rows[:min(len(rows), size)], nil
+}
+
 // list gives the entries that the caller may see, oldest first. next is a number, the seq of the last entry: entries
 // are never removed and never get a seq before one that exists, so a page can be asked for again and stays the same.
 // The position is a number and not an id, because entries form one chain over the whole installation.
@@ -65,7 +79,11 @@ func (h *auditPage) list(c echo.Context) error {
 	ctx := c.Request().Context()
 	// The size has the same default and bound as every other list.
 	size := store.Page{Limit: q.Limit}.Size()
-	rows, err := h.store.Audit(ctx, audit.VisibleTo(auth.From(ctx).Principal), q.After, size)
+	in := audit.VisibleTo(auth.From(ctx).Principal)
+	rows, err := h.store.Audit(ctx, in, q.After, size)
+	if err == nil && in.Wide() && !in.All() {
+		rows, err = h.withAllTenants(ctx, rows, q.After, size)
+	}
 	if err != nil {
 		return err
 	}

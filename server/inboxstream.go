@@ -22,13 +22,14 @@ import (
 )
 
 // The events of GET /api/approvals as a stream. openapi.json has a schema for the data of each (InboxEvent, InboxGone,
-// InboxSynced), which openapi_schema_test.go compares with the types below. Their ids are positions in the changes of
+// InboxSynced, InboxPolicy), which openapi_schema_test.go compares with the types below. Their ids are positions in the changes of
 // approvals and not in a thread's log.
 const (
 	eventApprovalOpened  = "approval_opened"
 	eventApprovalSettled = "approval_settled"
 	eventApprovalGone    = "approval_gone"
 	eventInboxSynced     = "inbox_synced"
+	eventPolicyChanged   = "policy_changed"
 )
 
 // inboxQuery narrows the stream. What selects a page of a list has no meaning here. Those members are refused and not
@@ -73,6 +74,16 @@ type inboxGoneJSON struct {
 type inboxSyncedJSON struct {
 	Type string   `json:"type"`
 	Open []string `json:"open"`
+	// PolicySHA256 is the hash of the policy file in force; "" is the default, without a file.
+	PolicySHA256 string `json:"policy_sha256"`
+}
+
+// inboxPolicyJSON is sent when another policy is in force: calls that were asked about may be allowed now, or the reverse.
+type inboxPolicyJSON struct {
+	Type      string    `json:"type"`
+	Before    string    `json:"before_sha256"`
+	After     string    `json:"after_sha256"`
+	ChangedAt time.Time `json:"changed_at"`
 }
 
 // stream is the inbox live: what the caller may decide, as it is opened and settled. A client that comes back gets
@@ -161,13 +172,16 @@ func (w *inboxWriter) frames(ctx context.Context, steps []approval.Step) ([]byte
 func (w *inboxWriter) event(ctx context.Context, step approval.Step) (kind string, body any, err error) {
 	switch step.Kind {
 	case approval.StepSynced:
-		synced := inboxSyncedJSON{Type: eventInboxSynced, Open: []string{}}
+		synced := inboxSyncedJSON{Type: eventInboxSynced, Open: []string{}, PolicySHA256: step.Policy.After}
 		for _, c := range step.Open {
 			if w.wants(c) {
 				synced.Open = append(synced.Open, c.Approval.ID)
 			}
 		}
 		return eventInboxSynced, synced, nil
+	case approval.StepPolicy:
+		p := step.Policy
+		return eventPolicyChanged, inboxPolicyJSON{eventPolicyChanged, p.Before, p.After, p.At.UTC()}, nil
 	case approval.StepGone:
 		return eventApprovalGone, inboxGoneJSON{Type: eventApprovalGone, ApprovalID: step.ID}, nil
 	default:

@@ -77,6 +77,8 @@ type Config struct {
 	// Started is closed when the agents and tools that this server starts itself are there. The server is not ready before
 	// that. With nil it does not wait.
 	Started <-chan struct{}
+	// SharedWorkspaces are the ids of agents that can reach the folders of other threads than their own; people are shown it.
+	SharedWorkspaces []string
 	// NoPage leaves the page at "/" out.
 	NoPage bool
 	// Webhooks are the channels that talk by signed POSTs; see Carry.
@@ -178,7 +180,7 @@ func resources(cfg Config, in *decode.Decoder, open *limit.Sockets, leaving, dra
 		&grants{approvals: cfg.Approvals, store: cfg.Store, in: in},
 		&delegations{approvals: cfg.Approvals, store: cfg.Store, in: in},
 		&auditPage{store: cfg.Store, in: in},
-		&agents{registry: cfg.Agents, sessions: callers, in: in},
+		&agents{registry: cfg.Agents, sessions: callers, in: in, shared: cfg.SharedWorkspaces},
 		&agentCalls{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out, agents: callers},
 		&toolProxy{sessions: cfg.Sessions, store: cfg.Store, in: in, agents: callers, draining: draining},
 		&toolRegistry{tools: cfg.Tools, store: cfg.Store, checkURL: cfg.CheckURL, in: in, agents: callers},

@@ -20,6 +20,7 @@ import (
 	"aqueduct/bridge/approval"
 	"aqueduct/bridge/signed"
 	"aqueduct/bridge/tools"
+	"aqueduct/internal/ownfile"
 	"aqueduct/store"
 	"aqueduct/store/postgres"
 	"aqueduct/store/storetest"
@@ -55,7 +56,7 @@ func TestS16ToolCallsAreSigned(t *testing.T) {
 			}, plan{rules: "tools: {nothing: low}", open: open})
 			file := filepath.Join(t.TempDir(), "secret")
 			define := func(name, policy string) tools.Definition {
-				return tools.Definition{Policy: json.RawMessage(policy), Name: name, Kind: tools.WireServer, Endpoint: tool.URL, SecretFile: file}
+				return tools.Definition{Policy: json.RawMessage(policy), Name: name, Kind: tools.WireServer, Endpoint: tool.URL, SecretFile: ownfile.Secret(file)}
 			}
 			load := func(mode os.FileMode, text string) error {
 				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

@@ -99,7 +99,7 @@ func (v *inboxView) follow(wanted func(store.ApprovalChange) bool) {
 			return
 		}
 		for _, step := range steps {
-			if step.Kind == approval.StepSynced || step.Kind != approval.StepGone && !wanted(step.Change) {
+			if step.Kind == approval.StepSynced || step.Kind == approval.StepPolicy || step.Kind != approval.StepGone && !wanted(step.Change) {
 				continue
 			}
 			if err := v.show(step); err != nil {

@@ -92,10 +92,16 @@ type AuditReader interface {
 	AuditHead(ctx context.Context, in Scope) (AuditEntry, error)
 	// AuditKeyBegun is the entry about a key (SubjectAuditKey) with which its use began.
 	AuditKeyBegun(ctx context.Context, in Scope, keyID string) (AuditEntry, error)
+	// PolicyChanged is the last entry about the policy (SubjectPolicy), ErrNotFound when there is none. Only a Scope that sees
+	// everything sees it.
+	PolicyChanged(ctx context.Context, in Scope) (AuditEntry, error)
 }
 
 // SubjectAuditKey is the SubjectType of entries about an AuditKey.
 const SubjectAuditKey = "audit_key"
+
+// SubjectPolicy is the SubjectType of entries about the policy in force.
+const SubjectPolicy = "policy"
 
 // AuditTx writes it.
 type AuditTx interface {

@@ -166,7 +166,7 @@ func (a *agent) requested(method string, params json.RawMessage) func(context.Co
 		}
 	case wire.MethodReadTextFile, wire.MethodWriteTextFile:
 		if cfg.FS {
-			return func(context.Context) (any, error) { return a.files.call(method, params) }
+			return func(ctx context.Context) (any, error) { return a.files.call(ctx, method, params) }
 		}
 	case wire.MethodTerminalCreate, wire.MethodTerminalOutput, wire.MethodTerminalWait, wire.MethodTerminalKill, wire.MethodTerminalRelease:
 		if cfg.Terminal {

@@ -14,12 +14,24 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"aqueduct/internal/child"
 )
 
 // fakeVar makes this test program the scripted agent.
 const fakeVar = "FAKE_ACP_AGENT"
 
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == FilesArgument {
+		os.Exit(ServeFiles())
+	}
+	if len(os.Args) > 1 && os.Args[1] == "confine" { // as the program's own helper
+		confined, command, err := child.ReadArgs(os.Args[2:])
+		if err == nil {
+			err = confined.Confine(command)
+		}
+		panic(err)
+	}
 	if url := os.Getenv(urlVar); url != "" {
 		if err := serveProxy(url, os.Getenv("WORKSPACES")); err != nil {
 			panic(err)

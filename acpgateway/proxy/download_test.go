@@ -75,7 +75,7 @@ func placed(t *testing.T, source wire.InputSource, target wire.InputTarget) (str
 	if err := work.ensure(); err != nil {
 		t.Fatal(err)
 	}
-	ws := &workspaces{cfg: Config{Home: filepath.Join(dir, "home")}}
+	ws := &workspaces{cfg: Config{Home: filepath.Join(dir, "home")}, launch: &launcher{}}
 	source.Type = "httpZip"
 	err := ws.place(t.Context(), work, &wire.AgentInputs{Version: 1, Items: []wire.AgentInput{
 		{ID: "skill", Apply: "downloadExtract", Source: source, Target: target},

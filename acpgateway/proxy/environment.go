@@ -31,6 +31,16 @@ func (la *launcher) environment(init *wire.Init) []string {
 	return env
 }
 
+// of is the launcher of what runs in a workspace, which sees no other workspace where that can be kept.
+func (la *launcher) of(w workspace) *launcher {
+	if w.shared {
+		return la
+	}
+	own := *la
+	own.cfg.Confine = la.cfg.Confine.Within(w.root)
+	return &own
+}
+
 // allowed returns init with only the variables that the agent may get of the gateway's environment. The init script gets all
 // of them.
 func (la *launcher) allowed(init *wire.Init) *wire.Init {

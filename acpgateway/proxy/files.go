@@ -1,12 +1,10 @@
 package proxy
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 
@@ -18,20 +16,29 @@ const fileBytes = 16 << 20
 
 // files answers an agent's fs/* methods. Its requests come on goroutines of their own, while initialize may still run.
 type files struct {
-	space workspace
+	launch *launcher
+	space  workspace
+	busy   chan struct{} // has a place for each helper at once
 	// emptyForMissing is set for an agent that takes an error for the end where a file is not there yet.
 	emptyForMissing atomic.Bool
 }
 
-// call answers fs/*, inside the workspace.
-func (fl *files) call(method string, params json.RawMessage) (any, error) {
-	root, err := os.OpenRoot(fl.space.root)
-	if err != nil {
-		return nil, err
+func newFiles(launch *launcher, space workspace) *files {
+	return &files{launch: launch, space: space, busy: make(chan struct{}, fileWorkers)}
+}
+
+// call answers fs/*, inside the workspace, with the rights of the agent.
+func (fl *files) call(ctx context.Context, method string, params json.RawMessage) (any, error) {
+	select {
+	case fl.busy <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	}
-	defer root.Close()
+	defer func() { <-fl.busy }()
+	ctx, cancel := context.WithTimeoutCause(ctx, fileTime, errors.New("the file took too long"))
+	defer cancel()
 	if method == wire.MethodReadTextFile {
-		return fl.read(root, params)
+		return fl.read(ctx, params)
 	}
 	var w wire.WriteTextFileParams
 	if err := json.Unmarshal(params, &w); err != nil {
@@ -41,19 +48,16 @@ func (fl *files) call(method string, params json.RawMessage) (any, error) {
 	if err != nil {
 		return nil, invalid(err)
 	}
-	if err := root.MkdirAll(filepath.Dir(rel), 0o755); err != nil {
-		return nil, err
+	if len(w.Content) > fileBytes {
+		return nil, &wire.Error{Code: wire.CodeInternal, Message: errLarge.Error()}
 	}
-	if err := root.WriteFile(rel, []byte(w.Content), 0o644); err != nil {
-		return nil, err
-	}
-	// This process has written it as its own user, and the agent has to be able to go on with it.
-	return struct{}{}, fl.space.owner.OwnIn(root, rel)
+	_, err = fl.launch.fileWork(ctx, fileRequest{Do: writeFile, Root: fl.space.root, Path: rel}, strings.NewReader(w.Content), nil)
+	return struct{}{}, err
 }
 
 // read gives a text file, or the lines of it that are asked for. A file past the limit is refused whole: a part that
 // looks like all of it would be written back as such.
-func (fl *files) read(root *os.Root, params json.RawMessage) (any, error) {
+func (fl *files) read(ctx context.Context, params json.RawMessage) (any, error) {
 	var q wire.ReadTextFileParams
 	if err := json.Unmarshal(params, &q); err != nil {
 		return nil, invalid(err)
@@ -62,7 +66,7 @@ func (fl *files) read(root *os.Root, params json.RawMessage) (any, error) {
 	if err != nil {
 		return nil, invalid(err)
 	}
-	f, err := root.Open(rel)
+	data, err := fl.launch.fileWork(ctx, fileRequest{Do: readFile, Root: fl.space.root, Path: rel}, nil, nil)
 	if errors.Is(err, fs.ErrNotExist) {
 		// Gemini reads a file before it writes it, and takes an error for the end.
 		if fl.emptyForMissing.Load() {
@@ -72,14 +76,6 @@ func (fl *files) read(root *os.Root, params json.RawMessage) (any, error) {
 	}
 	if err != nil {
 		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, fileBytes+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(data) > fileBytes {
-		return nil, &wire.Error{Code: wire.CodeInternal, Message: "the file is too large"}
 	}
 	return wire.ReadTextFileResult{Content: cut(string(data), q)}, nil
 }

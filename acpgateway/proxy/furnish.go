@@ -79,7 +79,7 @@ func (ws *workspaces) populate(ctx context.Context, w workspace, runID string) (
 			// be pruned.
 			_, err = ws.git(ctx, "worktree", "move", draft, w.root)
 		}
-	} else if err = os.CopyFS(draft, os.DirFS(ws.cfg.Source)); err == nil {
+	} else if err = copySource(ctx, ws.cfg, draft); err == nil {
 		if err = ws.cfg.Confine.Own(draft); err == nil {
 			err = os.Rename(draft, w.root)
 		}
@@ -112,8 +112,10 @@ func (ws *workspaces) ensureOwned(w workspace) error {
 	if _, err := os.Lstat(w.root); err == nil {
 		return nil
 	}
-	if err := ws.makeRoot(); err != nil {
-		return err
+	if w.root != ws.cfg.Home {
+		if err := ws.makeRoot(); err != nil {
+			return err
+		}
 	}
 	if err := w.ensure(); err != nil {
 		return err

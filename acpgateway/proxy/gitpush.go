@@ -52,7 +52,8 @@ func (sb *sandboxes) gitPush(ctx context.Context, f *wire.SandboxControl) outcom
 	case !branchName.MatchString(f.Branch):
 		return outcome{err: errors.New("git_push needs the name of a branch")}
 	}
-	dir, err := sb.workspaces.of(f.RunID).dir(f.Cwd)
+	w := sb.workspaces.of(f.RunID)
+	dir, err := w.dir(f.Cwd)
 	if err != nil {
 		return outcome{err: err}
 	}
@@ -62,7 +63,7 @@ func (sb *sandboxes) gitPush(ctx context.Context, f *wire.SandboxControl) outcom
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errors.New("git push took too long"))
 	defer cancel()
-	push := &pushing{launch: sb.launch, ctx: ctx, dir: dir}
+	push := &pushing{launch: sb.launch.of(w), ctx: ctx, dir: dir}
 	defer push.clean()
 	o := push.run(remote, f.Branch)
 	if o.err == nil {

@@ -44,7 +44,7 @@ func (st *starter) prepare(ctx context.Context, report *reporter, w workspace, d
 		return nil
 	}
 	result := &wire.InitResult{}
-	err := report.step(stageScript, func() error { return st.script(ctx, report, dir, init, result) })
+	err := report.step(stageScript, func() error { return st.script(ctx, report, w, dir, init, result) })
 	if result.OK = err == nil; err != nil {
 		result.Error = err.Error()
 	}
@@ -53,14 +53,14 @@ func (st *starter) prepare(ctx context.Context, report *reporter, w workspace, d
 }
 
 // script runs the init script in a group of its own.
-func (st *starter) script(ctx context.Context, report *reporter, dir string, init *wire.Init, result *wire.InitResult) error {
+func (st *starter) script(ctx context.Context, report *reporter, w workspace, dir string, init *wire.Init, result *wire.InitResult) error {
 	timeout := initTimeout
 	if init.TimeoutSeconds > 0 {
 		timeout = time.Duration(min(init.TimeoutSeconds, 3600)) * time.Second
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("the init script took longer than %s", timeout))
 	defer cancel()
-	cmd := st.launcher.command("sh", "-c", init.Script)
+	cmd := st.launcher.of(w).command("sh", "-c", init.Script)
 	cmd.Dir, cmd.Env = dir, st.launcher.environment(init)
 	status, err := runGroup(ctx, cmd, report.console(ctx, wire.PrefixInit), report.console(ctx, wire.PrefixInit))
 	if err != nil {

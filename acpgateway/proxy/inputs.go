@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"aqueduct/acpgateway/wire"
 	"aqueduct/internal/child"
@@ -28,8 +30,8 @@ func (ws *workspaces) place(ctx context.Context, w workspace, inputs *wire.Agent
 	return nil
 }
 
-// placeOne puts one input below its target root. What it makes belongs to the agents' user, with the directories above
-// it: an agent must be able to write beside its own configuration.
+// placeOne puts one input below its target root, with the agent's rights: new files belong to the agent, and a file that the agent
+// could not write stays as it is.
 func (ws *workspaces) placeOne(ctx context.Context, w workspace, item wire.AgentInput) error {
 	base := w
 	switch item.Target.Root {
@@ -39,7 +41,7 @@ func (ws *workspaces) placeOne(ctx context.Context, w workspace, item wire.Agent
 			return errors.New("USER_HOME is not given to agents here")
 		}
 		base = workspace{root: ws.cfg.Home}
-		if err := base.ensure(); err != nil {
+		if err := ws.ensureOwned(base); err != nil {
 			return err
 		}
 	default:
@@ -48,64 +50,92 @@ func (ws *workspaces) placeOne(ctx context.Context, w workspace, item wire.Agent
 	if !filepath.IsLocal(item.Target.Path) {
 		return errEscape
 	}
-	target := filepath.Clean(item.Target.Path)
-	root, err := os.OpenRoot(base.root)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	if err := root.MkdirAll(filepath.Dir(target), 0o755); err != nil {
-		return err
-	}
-	if err := ws.apply(ctx, root, w, item, target); err != nil {
-		return err
-	}
-	return ws.cfg.Confine.OwnIn(root, target)
+	return ws.apply(ctx, w, item, fileRequest{Root: base.root, Path: filepath.Clean(item.Target.Path)})
 }
 
 // apply does one of the four ways of the contract: a text that is written, an archive that is downloaded and unpacked,
 // a file or tree of this host that is copied, or one that is linked to. Any other pair is refused with both its names.
-func (ws *workspaces) apply(ctx context.Context, root *os.Root, w workspace, item wire.AgentInput, target string) error {
+func (ws *workspaces) apply(ctx context.Context, w workspace, item wire.AgentInput, r fileRequest) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, inputTime, errInputTime)
+	defer cancel()
 	switch {
 	case item.Apply == "writeFile" && item.Source.Type == "inlineText":
-		return root.WriteFile(target, []byte(item.Source.Text), 0o644)
+		r.Do = writeFile
+		return ws.work(ctx, w, r, strings.NewReader(item.Source.Text), nil)
 	case item.Apply == "downloadExtract" && item.Source.Type == "httpZip":
-		return ws.bring(ctx, root, item.Source, target)
+		return ws.bring(ctx, w, item.Source, r)
 	case item.Source.Type != "hostPath":
 	case item.Apply == "copy":
 		source, err := ws.source(w, item.Source.Path)
 		if err != nil {
 			return err
 		}
-		return copyInto(root, source, target)
+		return ws.copy(ctx, w, source, r)
 	case item.Apply == "bindMount":
 		source, err := ws.source(w, item.Source.Path)
 		if err != nil {
 			return err
 		}
-		return relink(root, source.path, target)
+		r.Do, r.To = linkFile, source.path
+		return ws.work(ctx, w, r, nil, nil)
 	}
 	return fmt.Errorf("%s from %s is not supported", item.Apply, item.Source.Type)
 }
 
-// bring downloads an archive and puts what is in it below target.
-func (ws *workspaces) bring(ctx context.Context, root *os.Root, source wire.InputSource, target string) error {
-	most := archiveMost()
-	if ws.cfg.DownloadMost > 0 {
-		most.packed = min(most.packed, ws.cfg.DownloadMost)
+// inputTime bounds one input beside its download: the start of the agent waits for it.
+const inputTime = downloadTimeout + openTimeout
+
+var errInputTime = fmt.Errorf("it took longer than %s", inputTime)
+
+// work has the helper do a request of which nothing comes back.
+func (ws *workspaces) work(ctx context.Context, w workspace, r fileRequest, content io.Reader, archive *os.File) error {
+	_, err := ws.launch.of(w).fileWork(ctx, r, content, archive)
+	return err
+}
+
+// copy copies a file or a tree of this host. A source in the workspace is read with the agent's rights, because the agent may have
+// made it a link to a file that it cannot read. The roots of the flags are the operator's, and this process reads them.
+func (ws *workspaces) copy(ctx context.Context, w workspace, source found, r fileRequest) error {
+	if source.own {
+		r.Do, r.FromRoot, r.From = copyFile, source.root, source.rel
+		return ws.work(ctx, w, r, nil, nil)
 	}
-	file, err := download(ctx, source.URI, source.ContentHash, most.packed)
+	r.Do = unpackFile
+	read, write := io.Pipe()
+	packed := make(chan error, 1)
+	go func() {
+		err := pack(ctx, source, write)
+		_ = write.CloseWithError(err) // always nil
+		packed <- err
+	}()
+	err := ws.work(ctx, w, r, read, nil)
+	_ = read.Close() // pack may still be writing
+	if failed := <-packed; failed != nil && !errors.Is(failed, io.ErrClosedPipe) {
+		return failed
+	}
+	return err
+}
+
+// bring downloads an archive and puts what is in it below target.
+func (ws *workspaces) bring(ctx context.Context, w workspace, source wire.InputSource, r fileRequest) error {
+	most := archiveMost().packed
+	if ws.cfg.DownloadMost > 0 {
+		most = min(most, ws.cfg.DownloadMost)
+	}
+	file, err := download(ctx, source.URI, source.ContentHash, most)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	return unzip(root, target, file, most)
+	r.Do = unzipFile
+	return ws.work(ctx, w, r, nil, file)
 }
 
 // found is where an input is taken from.
 type found struct {
 	path      string // as it was named
 	root, rel string // the same with all links followed: the root it is in, and where there
+	own       bool   // in the workspace
 }
 
 // source allows what is in the workspace or in one of the roots set for it.
@@ -118,9 +148,9 @@ func (ws *workspaces) source(w workspace, path string) (found, error) {
 		}
 		path = filepath.Join(w.root, rel)
 	}
-	for _, root := range slices.Concat([]string{w.root}, ws.cfg.InputRoots) {
+	for i, root := range slices.Concat([]string{w.root}, ws.cfg.InputRoots) {
 		if root, rel, ok := within(root, path); ok {
-			return found{path, root, rel}, nil
+			return found{path, root, rel, i == 0}, nil
 		}
 	}
 	return found{}, fmt.Errorf("source: %w", errEscape)
@@ -146,7 +176,7 @@ func copyInto(to *os.Root, source found, target string) error {
 		return err
 	}
 	defer root.Close()
-	from := root.FS()
+	from, most := root.FS(), inputMost()
 	return fs.WalkDir(from, source.rel, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -169,10 +199,17 @@ func copyInto(to *os.Root, source found, target string) error {
 		case !entry.Type().IsRegular():
 			return nil
 		}
-		data, err := fs.ReadFile(from, path)
+		f, err := openRegular(root, path, os.O_RDONLY, 0)
+		if errors.Is(err, errIrregular) {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
-		return to.WriteFile(at, data, info.Mode().Perm())
+		defer f.Close()
+		if err := most.take(info); err != nil {
+			return err
+		}
+		return put(to, at, io.LimitReader(f, info.Size()), info.Mode().Perm())
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -138,7 +137,13 @@ var errTooLarge = errors.New("proxy: too many files")
 // It is a bounded walk; a repository with millions of files is listed without a size rather than late.
 func sizeOf(ctx context.Context, root string) (size int64, ok bool) {
 	files := 0
-	err := filepath.WalkDir(root, func(_ string, entry fs.DirEntry, err error) error {
+	// Below a root, because the agent may put a link where a folder was.
+	dir, err := os.OpenRoot(root)
+	if err != nil {
+		return 0, false
+	}
+	defer dir.Close()
+	err = fs.WalkDir(dir.FS(), ".", func(_ string, entry fs.DirEntry, err error) error {
 		if files++; files > measureFiles {
 			return errTooLarge
 		}

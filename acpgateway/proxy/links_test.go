@@ -37,7 +37,7 @@ func maze(t *testing.T) (ws *workspaces, w workspace, outside string) {
 			t.Fatal(err)
 		}
 	}
-	return &workspaces{}, w, outside
+	return &workspaces{launch: &launcher{}}, w, outside
 }
 
 // untouched fails the test unless all is outside as it was, and nothing of it inside.
@@ -84,8 +84,8 @@ func touches(t *testing.T) []touch {
 		}
 	}
 	file := func(method, more string) func(*workspaces, workspace, string) error {
-		return func(_ *workspaces, w workspace, path string) error {
-			_, err := (&files{space: w}).call(method, json.RawMessage(fmt.Sprintf(`{"sessionId":"s","path":%q%s}`, path, more)))
+		return func(ws *workspaces, w workspace, path string) error {
+			_, err := newFiles(ws.launch, w).call(t.Context(), method, json.RawMessage(fmt.Sprintf(`{"sessionId":"s","path":%q%s}`, path, more)))
 			return err
 		}
 	}

@@ -79,7 +79,8 @@ func (st *starter) launch(ctx context.Context, o origin, s start) (*agent, error
 // The agent's context is not the run's: when the run is closed the agent is asked to end, and what it still writes
 // until then is reported.
 func (st *starter) spawn(o origin, w workspace, dir string, init *wire.Init) (*agent, error) {
-	cmd := st.launcher.command(st.cfg.Command[0], st.cfg.Command[1:]...)
+	launch := st.launcher.of(w)
+	cmd := launch.command(st.cfg.Command[0], st.cfg.Command[1:]...)
 	// The mark is in the environment, which every process inherits, however it was started.
 	mark := fmt.Sprintf("%s.%d", st.epoch, st.born.Add(1))
 	// It stands last, where it counts whatever the gateway's environment names.
@@ -105,9 +106,9 @@ func (st *starter) spawn(o origin, w workspace, dir string, init *wire.Init) (*a
 		runCtx: o.ctx, ctx: ctx, cancel: cancel, onEnd: o.ended, gone: make(chan struct{}), reason: "agent_exit",
 		sessions: ss,
 		asks:     &asks{report: o.report, prompts: o.prompts, offers: st.link.offers.Load, newID: st.requestID, open: map[wire.RequestID]*ask{}},
-		files:    &files{space: w},
+		files:    newFiles(launch, w),
 		terminals: &terminals{
-			launch: st.launcher, space: w, dir: dir, mark: mark, ctx: ctx, wg: st.wg, newID: st.terminalID, byID: map[string]*terminal{},
+			launch: launch, space: w, dir: dir, mark: mark, ctx: ctx, wg: st.wg, newID: st.terminalID, byID: map[string]*terminal{},
 		},
 	}
 	a.peer = newPeer(ctx, streams.Stdin, inbound{notification: a.notified, request: a.requested, trouble: func(err error) {

@@ -86,11 +86,13 @@ func extract(root *os.Root, f *zip.File) error {
 	}
 	defer in.Close()
 	// Inputs are placed again at each start of an agent, so a file of the last time is written over.
-	out, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, f.Mode().Perm()&0o755|0o600)
+	out, err := openRegular(root, name, os.O_WRONLY|os.O_CREATE, f.Mode().Perm()&0o755|0o600)
 	if err != nil {
 		return err
 	}
-	err = inflate(out, in, f.UncompressedSize64)
+	if err = out.Truncate(0); err == nil {
+		err = inflate(out, in, f.UncompressedSize64)
+	}
 	return errors.Join(err, out.Close())
 }
 

@@ -20,8 +20,7 @@ var errEscape = errors.New("the path is outside the workspace")
 // back by it: that is a sandbox's task (wrap the command in one).
 type workspace struct {
 	root   string
-	owner  *child.Confinement // whose user its files are made for
-	shared bool               // all runs work in it; it is never removed
+	shared bool // all runs work in it; it is never removed
 }
 
 // checkRunID refuses what could not be a directory's name.
@@ -35,9 +34,9 @@ func checkRunID(id string) error {
 // of is the workspace of a run. It need not exist yet; checkRunID has made sure that the id is one directory's name.
 func (ws *workspaces) of(runID string) workspace {
 	if ws.cfg.Workspaces == "" {
-		return workspace{root: ws.cfg.Cwd, shared: true, owner: ws.cfg.Confine}
+		return workspace{root: ws.cfg.Cwd, shared: true}
 	}
-	return workspace{root: filepath.Join(ws.cfg.Workspaces, runID), owner: ws.cfg.Confine}
+	return workspace{root: filepath.Join(ws.cfg.Workspaces, runID)}
 }
 
 // ensure makes the directory.

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"aqueduct/bridge/approval/audit"
 	"aqueduct/internal/wake"
 	"aqueduct/store"
 )
@@ -49,6 +50,7 @@ type Feed struct {
 
 	mu      sync.Mutex
 	watches map[*Follower]struct{}
+	policy  audit.Policy // as it was read last
 
 	// Run's alone.
 	last       int64     // the newest position that was read
@@ -133,6 +135,11 @@ func (f *Feed) look(ctx context.Context, polled bool) error {
 		// Changes before that position are not read here, so every Follower looks once by itself.
 		f.last, f.started, begun, f.reconciled = last, true, true, time.Now()
 	}
+	if polled || begun {
+		if err := f.lookPolicy(ctx); err != nil {
+			return err
+		}
+	}
 	found, err := f.sequence(ctx)
 	if err != nil || !found && !polled && !begun { // what others gave positions to is found by the poll
 		return err
@@ -168,6 +175,31 @@ func (f *Feed) look(ctx context.Context, polled bool) error {
 		}
 	}
 	return nil
+}
+
+// lookPolicy wakes the Followers where another policy is in force.
+func (f *Feed) lookPolicy(ctx context.Context) error {
+	p, err := audit.LastPolicy(ctx, f.cfg.Store)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if p.Seq <= f.policy.Seq {
+		return nil
+	}
+	f.policy = p
+	for w := range f.watches {
+		w.bell.Ring()
+	}
+	return nil
+}
+
+// policyKnown is the last change of the policy as the Feed knows it.
+func (f *Feed) policyKnown() audit.Policy {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.policy
 }
 
 // sequence reports whether there was something to give a position to.

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"sync/atomic"
 
+	"aqueduct/bridge/approval/audit"
 	"aqueduct/internal/wake"
 	"aqueduct/store"
 )
@@ -22,6 +23,7 @@ const (
 	StepSettled                 // it is decided
 	StepGone                    // it is not the caller's to decide any more
 	StepSynced                  // all before is known; Open lists what is open
+	StepPolicy                  // another policy is in force
 )
 
 // Step is one event of a Follower.
@@ -32,6 +34,7 @@ type Step struct {
 	Change store.ApprovalChange   // not of StepGone and StepSynced
 	ID     string                 // of StepGone
 	Open   []store.ApprovalChange // of StepSynced
+	Policy audit.Policy           // of StepPolicy; of StepSynced the last change
 }
 
 // Follower reads what one caller may decide: what is open first, then what changes.
@@ -45,6 +48,8 @@ type Follower struct {
 	after int64
 	fresh bool // the caller has no position: it is shown all that is open
 	begun bool
+	// policy is the position in the audit of the last change of the policy that the caller was shown.
+	policy int64
 	// known are the open ones that the caller was shown, each with the position of its opening;
 	// 0 while that has none.
 	known     map[string]int64
@@ -115,7 +120,11 @@ func (w *Follower) begin(ctx context.Context) ([]Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	synced := Step{Kind: StepSynced, Seq: after, Open: make([]store.ApprovalChange, 0, len(open))}
+	policy, err := audit.LastPolicy(ctx, w.feed.cfg.Store)
+	if err != nil {
+		return nil, err
+	}
+	synced := Step{Kind: StepSynced, Seq: after, Policy: policy, Open: make([]store.ApprovalChange, 0, len(open))}
 	known := make(map[string]int64, len(open))
 	for _, c := range open {
 		if !w.fresh && (c.Seq == 0 || c.Seq > after) {
@@ -127,7 +136,7 @@ func (w *Follower) begin(ctx context.Context) ([]Step, error) {
 			steps = append(steps, Step{Kind: StepOpened, Change: c})
 		}
 	}
-	w.after, w.known = after, known
+	w.after, w.known, w.policy = after, known, policy.Seq
 	return append(steps, synced), nil
 }
 
@@ -195,6 +204,10 @@ func (w *Follower) look(ctx context.Context) ([]Step, error) {
 		return nil, err
 	}
 	w.after, w.known = after, known
+	if p := w.feed.policyKnown(); p.Seq > w.policy {
+		w.policy = p.Seq
+		steps = append(steps, Step{Kind: StepPolicy, Policy: p})
+	}
 	return steps, nil
 }
 

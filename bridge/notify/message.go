@@ -15,7 +15,9 @@ const (
 )
 
 // Types lists them.
-func Types() []string { return []string{QuestionOpened, QuestionSettled, QuestionExpired, AuditHead} }
+func Types() []string {
+	return []string{QuestionOpened, QuestionSettled, QuestionExpired, AuditHead, PolicyChanged}
+}
 
 // Message is the body of a notice about a Question. It holds no argument's value, because that may be secret: a reader who
 // needs the arguments opens the Question here.

@@ -105,7 +105,7 @@ func New(cfg Config) (*Notifier, error) {
 		return nil, errors.New("notify: links need the address under which people reach this server")
 	}
 	n.cfg.BaseURL = strings.TrimRight(cfg.BaseURL, "/")
-	n.kinds = map[string]Address{kindQuestion: n.address, kindHead: n.headDelivery}
+	n.kinds = map[string]Address{kindQuestion: n.address, kindHead: n.headDelivery, kindPolicy: n.policyDelivery}
 	maps.Copy(n.kinds, cfg.Others)
 	n.defaults()
 	return n, nil

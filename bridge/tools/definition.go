@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"aqueduct/bridge/approval"
+	"aqueduct/internal/ownfile"
 	"aqueduct/internal/schema"
 	"aqueduct/policy"
 	"aqueduct/store"
@@ -28,7 +29,7 @@ type Definition struct {
 	OnFailure   store.OnFailure `json:"on_failure,omitempty" yaml:"on_failure"`
 	// SecretFile holds the secret that calls are signed with. Only the operator's file may name one: over the API it would
 	// let a caller use any file of this machine as a key.
-	SecretFile string `json:"secret_file,omitempty" yaml:"secret_file"`
+	SecretFile ownfile.Secret `json:"secret_file,omitempty" yaml:"secret_file"`
 }
 
 // Kinds of tools on the wire (contract §2).

@@ -222,7 +222,7 @@ func (g *registry) loadSecrets(list []Definition) error {
 		if d.SecretFile == "" {
 			continue
 		}
-		secret, err := secretfile.Read(d.SecretFile)
+		secret, err := secretfile.Read(string(d.SecretFile))
 		if err != nil {
 			return fmt.Errorf("%s: secret_file: %w", d.Name, err)
 		}

@@ -45,6 +45,8 @@ type acpFlags struct {
 	ProxyGrace       time.Duration `default:"45s" help:"How long a proxy's link may be cut before its turns fail."`
 	BootstrapFile    string        `hidden:"" help:"Not taken any more: see aqueduct token bootstrap."`
 	Confine          confineFlags  `embed:""`
+
+	together bool // the agents of --acp-workspaces can reach each other's folders
 }
 
 // acpFlag is an agent's command, with or without an id.
@@ -166,7 +168,7 @@ func (k *lateKeys) file() (*auth.Keys, error) {
 	// Before the file is read, also in vain: with keys from before, a file that is bad is tried once in keyFileRest.
 	k.looked = time.Now()
 	// The stamp is taken before the file is read: a rotation in between is seen at the next look.
-	state, _ := stampOf(k.files.SigningKeyFile)
+	state, _ := stampOf(string(k.files.SigningKeyFile))
 	if k.keys != nil && (state == k.state || state == stamp{}) { // unchanged, or gone: what was read stays good
 		return k.keys, nil
 	}
@@ -243,6 +245,16 @@ func (f *acpFlags) local(a acpFlag, self string, keys *auth.Keys) proxy.Config {
 		cfg.Workspaces, cfg.Source = filepath.Join(f.ACPWorkspaces, a.id), cfg.Cwd
 	}
 	return cfg
+}
+
+// sharedWorkspaces are the ids of the agents of --acp that can reach the folders of other threads.
+func (f *acpFlags) sharedWorkspaces() (list []string) {
+	for _, a := range f.ACP {
+		if f.together {
+			list = append(list, a.id)
+		}
+	}
+	return list
 }
 
 // checkLocal refuses two agents of one id. It also refuses a flag that is no longer taken, with the reason and what

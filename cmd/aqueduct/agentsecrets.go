@@ -9,6 +9,7 @@ import (
 
 	"aqueduct/bridge/signed"
 	"aqueduct/internal/ids"
+	"aqueduct/internal/ownfile"
 	"aqueduct/internal/secretfile"
 )
 
@@ -18,7 +19,10 @@ type agentSecrets struct {
 }
 
 // agentSecretFlag is id=FILE.
-type agentSecretFlag struct{ id, file string }
+type agentSecretFlag struct {
+	id   string
+	file ownfile.Secret
+}
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (f *agentSecretFlag) UnmarshalText(text []byte) error {
@@ -26,7 +30,7 @@ func (f *agentSecretFlag) UnmarshalText(text []byte) error {
 	if !ok || !ids.ValidName(id) || file == "" {
 		return fmt.Errorf("expected id=FILE")
 	}
-	f.id, f.file = id, file
+	f.id, f.file = id, ownfile.Secret(file)
 	return nil
 }
 
@@ -38,7 +42,7 @@ func (s agentSecrets) load(agents []agentFlag) (map[string]signed.Secret, error)
 		if !slices.ContainsFunc(agents, func(a agentFlag) bool { return a.id == f.id }) {
 			return nil, fmt.Errorf("--agent-secret %s: there is no --agent of that id", f.id)
 		}
-		secret, err := secretfile.Read(f.file)
+		secret, err := secretfile.Read(string(f.file))
 		if err != nil {
 			return nil, fmt.Errorf("--agent-secret %s: %w", f.id, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 
+	"aqueduct/internal/ownfile"
 	"aqueduct/internal/secretfile"
 	"aqueduct/server/auth"
 	"aqueduct/store"
@@ -14,7 +15,7 @@ import (
 
 // auditFlags are the settings of the audit.
 type auditFlags struct {
-	AuditKeyFile string `name:"audit-key-file" help:"File with the key that authenticates the audit's entries; made on first use. audit.key in the state folder when not given. Replicas should share it." placeholder:"FILE"`
+	AuditKeyFile ownfile.Secret `name:"audit-key-file" help:"File with the key that authenticates the audit's entries; made on first use. audit.key in the state folder when not given. Replicas should share it." placeholder:"FILE"`
 }
 
 const (

@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"aqueduct/bridge/outbound"
+	"aqueduct/internal/ownfile"
 	"aqueduct/internal/secretfile"
 	"aqueduct/store/blob"
 	"aqueduct/store/blob/disk"
@@ -24,10 +25,10 @@ import (
 
 // blobFlags name the blob store. Replicas share one.
 type blobFlags struct {
-	BlobDir         string `help:"Folder for what is too large for a row; \"blobs\" in the state folder when not given. With PostgreSQL and neither --blob-dir nor --blob-url the rows hold all. Replicas share it." placeholder:"DIR"`
-	BlobURL         string `name:"blob-url" help:"Bucket for it instead, as s3://BUCKET/PREFIX?endpoint=URL&region=REGION. Its key is in --blob-key-file, else in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY." placeholder:"URL"`
-	BlobKeyFile     string `help:"File with the access key and the secret key of --blob-url, with white space between them." placeholder:"FILE"`
-	MaxContextBytes int64  `default:"1073741824" help:"Most bytes of one user's entries in the context store."`
+	BlobDir         ownfile.Secret `help:"Folder for what is too large for a row; \"blobs\" in the state folder when not given. With PostgreSQL and neither --blob-dir nor --blob-url the rows hold all. Replicas share it." placeholder:"DIR"`
+	BlobURL         string         `name:"blob-url" help:"Bucket for it instead, as s3://BUCKET/PREFIX?endpoint=URL&region=REGION. Its key is in --blob-key-file, else in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY." placeholder:"URL"`
+	BlobKeyFile     ownfile.Secret `help:"File with the access key and the secret key of --blob-url, with white space between them." placeholder:"FILE"`
+	MaxContextBytes int64          `default:"1073741824" help:"Most bytes of one user's entries in the context store."`
 }
 
 const (
@@ -85,7 +86,7 @@ func (f blobFlags) folder(files *stateFlags) string {
 	_, ok := files.Database.file()
 	switch {
 	case f.BlobDir != "":
-		return f.BlobDir
+		return string(f.BlobDir)
 	case f.BlobURL != "" || !ok:
 		return ""
 	}
@@ -125,7 +126,7 @@ func (f blobFlags) keys(env func(string) string) (s3.Credentials, error) {
 		}
 		return keys, nil
 	}
-	text, err := secretfile.Read(f.BlobKeyFile)
+	text, err := secretfile.Read(string(f.BlobKeyFile))
 	if err != nil {
 		return s3.Credentials{}, fmt.Errorf("--blob-key-file: %w", err)
 	}
@@ -134,14 +135,4 @@ func (f blobFlags) keys(env func(string) string) (s3.Credentials, error) {
 		return s3.Credentials{}, errors.New("--blob-key-file: expected an access key and a secret key")
 	}
 	return s3.Credentials{AccessKey: pair[0], SecretKey: pair[1]}, nil
-}
-
-// secrets are what the agents of this machine must not be able to read.
-func (f blobFlags) secrets(files *stateFlags) (list []string) {
-	for _, path := range []string{f.BlobKeyFile, f.folder(files)} {
-		if path != "" {
-			list = append(list, path)
-		}
-	}
-	return list
 }

@@ -16,11 +16,12 @@ import (
 	"github.com/alecthomas/kong"
 	"go.uber.org/goleak"
 
+	"aqueduct/acpgateway/proxy"
 	"aqueduct/bridge/httpagent"
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == confineName {
+	if len(os.Args) > 1 && (os.Args[1] == confineName || os.Args[1] == proxy.FilesArgument) {
 		main() // this binary is what agents are started by
 	}
 	// Commands that are given no state take a folder of the machine or the user.

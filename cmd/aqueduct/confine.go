@@ -15,8 +15,8 @@ import (
 	"strings"
 
 	"aqueduct/acpgateway/proxy"
-	"aqueduct/bridge/tools"
 	"aqueduct/internal/child"
+	"aqueduct/internal/ownfile"
 )
 
 // confineFlags are what agents that this process runs are kept from. They are shared by serve, for --acp, and by
@@ -27,38 +27,27 @@ type confineFlags struct {
 	ACPEnv     []string `name:"acp-env" help:"Name of a variable that agents inherit although it looks like a secret, as in ANTHROPIC_API_KEY; repeatable." placeholder:"NAME"`
 	ACPConfine string   `name:"acp-confine" hidden:"" help:"Not taken any more: see --unconfined."`
 
-	settingsFile string
+	settingsFile ownfile.Secret
 }
 
 // AfterApply implements kong's hook: the settings file may hold passwords.
 func (f *confineFlags) AfterApply(set *settings) error {
-	f.settingsFile = set.path
+	f.settingsFile = ownfile.Secret(set.path)
 	return nil
 }
 
 // confineName is the argument by which this program applies Landlock to itself and becomes an agent.
 const confineName = "confine"
 
-// confineSelf is that: it returns only with an error. args are those of child.Confinement.Wrap. The helper is a second start
-// of this program: Landlock binds a process and its children and cannot be taken back, so the server itself must not enter it.
+// confineSelf is that: it returns only with an error. args are those of Confinement.Wrap, "--", and the command. The
+// helper is a second start of this program: Landlock binds a process and its children and cannot be taken back, so
+// the server itself must not enter it.
 func confineSelf(args []string) error {
-	var c child.Confinement
-	for len(args) > 1 && args[0] != "--" {
-		switch args[0] {
-		case "--protect":
-			c.Protect = append(c.Protect, args[1])
-		case "--hide":
-			c.Hide = append(c.Hide, args[1])
-		case "--apart":
-			c.Apart, args = true, args[1:]
-			continue
-		}
-		args = args[2:]
+	confined, command, err := child.ReadArgs(args)
+	if err != nil {
+		return err
 	}
-	if len(args) == 0 || args[0] != "--" {
-		return errors.New("confine: expected -- and a command")
-	}
-	return child.Confine(c, args[1:])
+	return confined.Confine(command)
 }
 
 // errOldConfine is for who still gives the flag of earlier versions.
@@ -77,7 +66,7 @@ func (f *confineFlags) confinement(kept kept, work []string, workspaces string, 
 		return f.confine(kept, work, workspaces, log)
 	}
 	all := kept
-	all.secrets = append(slices.Clone(kept.secrets), kept.another)
+	all.files = append(slices.Clone(kept.files), ownfile.File{Path: kept.another, Secret: true, Setting: "the default state folder"})
 	if c, err := f.confine(all, work, workspaces, log); err == nil {
 		return c, nil
 	}
@@ -93,27 +82,28 @@ func (f *confineFlags) confine(kept kept, work []string, workspaces string, log 
 	if f.ACPConfine != "" {
 		return nil, errOldConfine
 	}
+	kept.files = everywhere(kept.files)
+	// What agents need for their work, which protection must leave to them.
+	work = append(slices.Clone(work), absolute([]string{workspaces})...)
 	if f.Unconfined {
 		if f.ACPUser != "" {
 			return nil, errors.New("--acp-user and --unconfined contradict each other")
 		}
 		log.Warn(unconfinedWarning)
-		return nil, nil
+		return nil, keep(nil, kept.files, work)
 	}
 	// The running program and not its path: an update may have replaced that meanwhile.
 	c := &child.Confinement{Helper: []string{"/proc/self/exe", confineName}}
-	home, _ := os.UserHomeDir() // without one no agent writes to it
 	if f.ACPUser != "" {
 		user, err := child.LookupUser(f.ACPUser)
 		if err != nil {
 			return nil, fmt.Errorf("--acp-user: %w", err)
 		}
-		c.User, home = user, user.Home
+		c.User = user
 	}
-	// What agents need for their work, which protection must leave to them.
 	// A protected path below one of them cannot be kept by Landlock, and a directory that holds one of them is not
 	// protected whole.
-	used := append(slices.Clone(work), workspaces, home, os.TempDir())
+	used := append(slices.Clone(work), homesOf(c)...)
 	landlock := child.LandlockWorks()
 	if err := kept.check(used, c.User != nil || landlock); err != nil {
 		return nil, err
@@ -121,7 +111,7 @@ func (f *confineFlags) confine(kept kept, work []string, workspaces string, log 
 	if kept.state != "" {
 		c.Protect = []string{kept.state}
 	}
-	c.Protect = append(c.Protect, protected(kept.state, append(kept.secrets, f.settingsFile), used)...)
+	c.Protect = append(c.Protect, protected(kept.state, secretsOf(kept.files), used)...)
 	left := c.Unprotectable(used)
 	switch {
 	case c.User != nil && (!landlock || len(left) > 0):
@@ -131,24 +121,38 @@ func (f *confineFlags) confine(kept kept, work []string, workspaces string, log 
 	default:
 		c.Apart, c.Hide = len(left) > 0, left
 	}
-	if err := f.checkLinks(c, used, landlock); err != nil {
+	if err := keep(c, kept.files, work); err != nil {
 		return nil, err
 	}
-	// What Landlock takes from root it could get by settings of the kernel, which namespaces keep; where there are none,
-	// Landlock alone has to do.
-	if os.Geteuid() == 0 && len(c.Helper) > 0 && c.User == nil && !c.Apart {
+	// What Landlock takes from root it could get by settings of the kernel, which namespaces keep, and it keeps no file from
+	// another mode; where there are none, Landlock alone has to do.
+	if !c.Apart && len(c.Helper) > 0 && c.User == nil && (os.Geteuid() == 0 || len(c.Pinned) > 0) {
 		apart := *c
 		if apart.Apart = true; f.check(&apart, work) == nil {
 			return &apart, nil
 		}
+		c.Pinned = nil
 	}
-	if err := f.check(c, work); err != nil {
-		return nil, fmt.Errorf("agents are not kept from the state folder %s: %w. %s", kept.state, err, waysOut)
+	err := f.check(c, work)
+	switch {
+	case err == nil:
+		return c, nil
+	case len(c.Pinned) > 0 && len(c.Hide) == 0:
+		return nil, fmt.Errorf("%s lies in a folder that agents write to, and is not kept from them there: %w. Move it out, as to /etc/aqueduct, or, as root, give agents an account of their own (--acp-user)", strings.Join(c.Pinned, ", "), err)
 	}
-	return c, nil
+	return nil, fmt.Errorf("agents are not kept from the state folder %s: %w. %s", kept.state, err, waysOut)
 }
 
-// check tries what a confined process can read, and refuses a confinement that does not hold. It is tried and not
+// homesOf are the folders that agents write to beside those they work in: their home, and that of temporary files.
+func homesOf(c *child.Confinement) []string {
+	home, _ := os.UserHomeDir() // without one no agent writes to it
+	if c != nil && c.User != nil {
+		home = c.User.Home
+	}
+	return []string{home, os.TempDir()}
+}
+
+// check tries what a confined process can read and change, and refuses a confinement that does not hold. It is tried and not
 // computed, because rights come from modes, ACLs, groups and mounts. What cannot be found yet is skipped: a database
 // that does not exist holds no secret.
 func (f *confineFlags) check(c *child.Confinement, dirs []string) error {
@@ -157,11 +161,6 @@ func (f *confineFlags) check(c *child.Confinement, dirs []string) error {
 		info, err := os.Stat(path)
 		if err != nil {
 			continue
-		}
-		if c.User != nil && len(c.Helper) == 0 {
-			if dir := c.User.Replaces(path); dir != "" {
-				return fmt.Errorf("user %s can put other files into the place of %s, because %s belongs to that user or lets it write", c.User.Name, path, dir)
-			}
 		}
 		// SQLite makes its files with the umask's mode, and -wal and -shm with that of the database.
 		if c.User != nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 && strings.Contains(filepath.Base(path), ".db") {
@@ -178,11 +177,17 @@ func (f *confineFlags) check(c *child.Confinement, dirs []string) error {
 		}
 	}
 	readable, unusable, err := c.Readable(files, usable)
+	if err != nil {
+		return err
+	}
+	changed, err := c.Writable(slices.Concat(c.ReadOnly, c.Pinned))
 	switch {
 	case err != nil:
 		return err
 	case len(readable) > 0:
 		return fmt.Errorf("agents could read %s: take the rights of others away (chmod 0600, or 0700 of its directory)", strings.Join(readable, ", "))
+	case len(changed) > 0:
+		return fmt.Errorf("agents could change %s: give it to another account, or move it to a folder that they do not write to", strings.Join(changed, ", "))
 	case len(unusable) > 0 && c.User != nil:
 		return fmt.Errorf("user %s cannot write to %s, where its agents work: give it to that user (chown -R), or use --acp-workspaces", c.User.Name, strings.Join(unusable, ", "))
 	}
@@ -203,8 +208,7 @@ func protected(state string, secrets, used []string) []string {
 		if err != nil {
 			continue
 		}
-		dir := filepath.Dir(whole)
-		if ofOurs(dir) && len((&child.Confinement{Protect: []string{dir}}).Below(used)) == 0 {
+		if dir := filepath.Dir(whole); ofOurs(dir, used) {
 			whole = dir
 		}
 		if !slices.Contains(list, whole) {
@@ -214,69 +218,34 @@ func protected(state string, secrets, used []string) []string {
 	return list
 }
 
-// ofOurs reports whether a directory holds data of this program alone, by its name. A home directory or a mount is
-// never protected whole: agents need most of it.
-func ofOurs(dir string) bool {
+// ofOurs reports whether a directory holds data of this program alone, by its name, and none that agents use. A home directory
+// or a mount is never kept whole: agents need most of it.
+func ofOurs(dir string, used []string) bool {
 	name := filepath.Base(dir)
-	return name == "data" || strings.Contains(name, "aqueduct")
+	return (name == "data" || strings.Contains(name, "aqueduct")) && len((&child.Confinement{Protect: []string{dir}}).Below(used)) == 0
 }
 
-// secretFiles are the files of this server that an agent must not read. A secret that is added to the flags has to be
-// added here; an agent could read it otherwise.
-func (s *serveCmd) secretFiles() []string {
-	list := []string{
-		s.TokenFile, s.Files.SigningKeyFile, s.auditKeyFile(), s.Redact.keyFile(&s.Files),
-		s.Transport.TLSKey, s.OIDC.OIDCClientSecretFile,
-	}
-	for _, a := range s.AgentSecrets.AgentSecret {
-		list = append(list, a.file)
-	}
-	for _, c := range s.Notify.Channels {
-		list = append(list, c.SecretFile)
-	}
-	for _, w := range s.Notify.Webhooks {
-		list = append(list, w.SecretFile)
-	}
-	list = append(list, s.toolSecrets()...)
-	list = append(list, s.Models.secrets()...)
-	list = append(list, s.Blobs.secrets(&s.Files)...)
-	list = append(list, s.MCP.secrets()...)
-	if path, ok := s.Files.Database.file(); ok {
-		list = append(list, path, path+"-wal", path+"-shm")
-	}
-	return list
-}
-
-// toolSecrets are what calls of the tools of --tools-file are signed with. A file that cannot be read ends the start elsewhere.
-func (s *serveCmd) toolSecrets() (list []string) {
-	if s.ToolsFile == "" {
-		return nil
-	}
-	raw, err := os.ReadFile(s.ToolsFile)
-	if err != nil {
-		return nil
-	}
-	defined, err := tools.ParseFile(raw)
-	if err != nil {
-		return nil
-	}
-	for _, d := range defined {
-		list = append(list, d.SecretFile)
-	}
-	return list
+// files are those of this server: what its flags name by type, the state folder with all in it, and the heads of the audit,
+// which lie beside its key.
+func (s *serveCmd) files() []ownfile.File {
+	return append(ownFiles(s, os.LookupEnv), ownfile.File{Path: s.auditHeadsFile(), Secret: true, Setting: "--audit-key-file"})
 }
 
 // confine keeps the files of this server from agents. The signing key is made first where it is not there: it could not be
 // hidden otherwise, and an agent could put one of its own in its place.
 func (s *serveCmd) confine(work []string, workspaces string, log *slog.Logger) (*child.Confinement, error) {
-	if !exists(s.Files.SigningKeyFile) {
+	if !exists(string(s.Files.SigningKeyFile)) {
 		if _, err := s.Files.keys(); err != nil {
 			return nil, fmt.Errorf("--signing-key-file: %w", err)
 		}
 	}
 	database, _ := s.Files.Database.file()
-	files := kept{state: s.Files.alias, database: database, secrets: s.secretFiles()}
-	return s.ACP.Confine.confinement(files.withAnother(), work, workspaces, log)
+	files := kept{state: string(s.Files.State), database: database, files: s.files()}
+	c, err := s.ACP.Confine.confinement(files.withAnother(), work, workspaces, log)
+	if err != nil {
+		return nil, err
+	}
+	return c, s.ACP.Confine.keepSocket(c, s.Files.Database, log)
 }
 
 // confineLocal is the confinement of the agents of --acp; nil without any. With workspaces the agents work in folders
@@ -296,7 +265,11 @@ func (s *serveCmd) confineLocal(log *slog.Logger) (*child.Confinement, error) {
 			return nil, err
 		}
 	}
-	return s.confine(absolute(work), s.ACP.ACPWorkspaces, log)
+	c, err := s.confine(absolute(work), s.ACP.ACPWorkspaces, log)
+	if err == nil {
+		s.ACP.together = !s.ACP.Confine.apart(c, s.ACP.ACPWorkspaces, log)
+	}
+	return c, err
 }
 
 // confineServers is the confinement of the commands of --mcp. They work where the server was started, and are not tried
@@ -340,6 +313,10 @@ func (c *proxyCmd) confinement(cfg proxy.Config) (*child.Confinement, error) {
 	if c.Workspaces == "" {
 		work = append(work, cmp.Or(c.Cwd, "."))
 	}
-	files := kept{state: cfg.State, secrets: []string{c.TokenFile, c.BootstrapFile}}
-	return c.Confine.confinement(files.withAnother(), absolute(work), c.Workspaces, cfg.Log)
+	files := kept{state: cfg.State, files: append(ownFiles(c, os.LookupEnv), ownfile.Collect(struct{ State ownfile.Secret }{ownfile.Secret(cfg.State)})...)}
+	confined, err := c.Confine.confinement(files.withAnother(), absolute(work), c.Workspaces, cfg.Log)
+	if err == nil {
+		c.Confine.apart(confined, c.Workspaces, cfg.Log)
+	}
+	return confined, err
 }

@@ -124,8 +124,8 @@ func TestS21AgentReadsNoSecret(t *testing.T) {
 // TestS44RefusedInWords: a state that agents could write to, or that they could put another one into the place of, is
 // refused, and the refusal names the ways out. What --acp-confine was is refused too.
 func TestS44RefusedInWords(t *testing.T) {
-	t.Parallel()
 	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
 	work := filepath.Join(dir, "work")
 	if err := errors.Join(os.Mkdir(work, 0o700), os.Mkdir(filepath.Join(dir, "real"), 0o700), os.Symlink("real", filepath.Join(dir, "link"))); err != nil {
 		t.Fatal(err)
@@ -134,14 +134,14 @@ func TestS44RefusedInWords(t *testing.T) {
 		flags []string
 		want  []string
 	}{
-		"the agent's folder is the state":       {[]string{"--state", work, "--acp-cwd", work}, []string{"agents write to " + work, "--state /var/lib/aqueduct", "--unconfined"}},
-		"the agent's folder is in the state":    {[]string{"--state", dir, "--acp-cwd", work}, []string{"agents write to", "give the state a folder of its own"}},
-		"the state is beside SQLite's file":     {[]string{"--database", "sqlite:" + filepath.Join(work, "x.db"), "--acp-cwd", work}, []string{"agents write to"}},
-		"the database is elsewhere":             {[]string{"--state", filepath.Join(dir, "state"), "--database", "sqlite:" + filepath.Join(work, "x.db"), "--acp-cwd", work}, []string{"leave --database out"}},
-		"a link that agents could replace":      {[]string{"--state", filepath.Join(dir, "link", "state"), "--acp-cwd", work}, []string{"a link that agents could replace", filepath.Join(dir, "real", "state")}},
-		"--acp-confine":                         {[]string{"--state", filepath.Join(dir, "other"), "--acp-confine", "off"}, []string{"--unconfined"}},
-		"an account, and unconfined":            {[]string{"--state", filepath.Join(dir, "another"), "--unconfined", "--acp-user", "nobody"}, []string{"contradict"}},
-		"commands of --mcp, the folder is HOME": {[]string{"--state", os.TempDir(), "--mcp", "a=true"}, []string{"agents write to"}},
+		"the agent's folder is the state":         {[]string{"--state", work, "--acp-cwd", work}, []string{"agents write to " + work, "--state /var/lib/aqueduct", "--unconfined"}},
+		"the agent's folder is in the state":      {[]string{"--state", dir, "--acp-cwd", work}, []string{"agents write to", "give the state a folder of its own"}},
+		"the state is beside SQLite's file":       {[]string{"--database", "sqlite:" + filepath.Join(work, "x.db"), "--acp-cwd", work}, []string{"agents write to"}},
+		"the database is elsewhere":               {[]string{"--state", filepath.Join(dir, "state"), "--database", "sqlite:" + filepath.Join(work, "x.db"), "--acp-cwd", work}, []string{"leave --database out"}},
+		"a link that agents could replace":        {[]string{"--state", filepath.Join(dir, "link", "state"), "--acp-cwd", work}, []string{"a link that agents could replace", filepath.Join(dir, "real", "state")}},
+		"--acp-confine":                           {[]string{"--state", filepath.Join(dir, "other"), "--acp-confine", "off"}, []string{"--unconfined"}},
+		"an account, and unconfined":              {[]string{"--state", filepath.Join(dir, "another"), "--unconfined", "--acp-user", "nobody"}, []string{"contradict"}},
+		"commands of --mcp, the folder is TMPDIR": {[]string{"--state", dir, "--mcp", "a=true"}, []string{"agents write to"}},
 	} {
 		args := append([]string{"serve", "--listen", "127.0.0.1:0"}, c.flags...)
 		if !slices.Contains(c.flags, "--mcp") {

@@ -5,19 +5,16 @@ package main
 import (
 	"fmt"
 	"os"
-	"path/filepath"
-	"slices"
-
-	"golang.org/x/sys/unix"
 
 	"aqueduct/internal/child"
+	"aqueduct/internal/ownfile"
 )
 
 // kept are the files that agents are kept from.
 type kept struct {
-	state    string   // the state folder, as it was named; "" for a proxy without one
-	database string   // the SQLite file; "" for another database
-	secrets  []string // files of keys and tokens, and folders
+	state    string         // the state folder, as it was named; "" for a proxy without one
+	database string         // the SQLite file; "" for another database
+	files    []ownfile.File // of secrets, the state folder among them, and of what configures or judges
 	// another is the state folder that a server of this account takes by default, where that is not this one; "" for none.
 	// Agents are kept from it where that can be: it may be left from a start that was refused.
 	another string
@@ -55,21 +52,3 @@ func (k kept) check(used []string, bounded bool) error {
 const waysOut = "Either give the state a folder that agents do not write to, on a kernel with Landlock: " +
 	`sudo install -d -m 700 -o "$(id -un)" /var/lib/aqueduct, and --state /var/lib/aqueduct` +
 	"; or, as root, give agents an account of their own (--acp-user); or say --unconfined, and an agent could approve for itself"
-
-// checkLinks refuses a protected path that leads through a link which agents could replace: the next start would take its
-// token and keys from where the link leads then. Landlock keeps those links that lie in no folder of the agents'.
-func (f *confineFlags) checkLinks(c *child.Confinement, used []string, landlock bool) error {
-	for _, path := range c.Protect {
-		for _, link := range child.Links(path) {
-			dir := filepath.Dir(link)
-			theirs := slices.ContainsFunc(used, func(d string) bool { return d != "" && child.Inside(child.RealPath(d), dir) })
-			if c.User == nil && !landlock {
-				theirs = unix.Access(dir, unix.W_OK) == nil
-			}
-			if theirs {
-				return fmt.Errorf("%s leads through %s, a link that agents could replace: name %s instead", path, link, child.RealPath(path))
-			}
-		}
-	}
-	return nil
-}

@@ -15,14 +15,19 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"aqueduct/acpgateway/proxy"
 )
 
-// The first argument "confine" is the helper's own start; it comes before all parsing because its environment is the
-// agent's.
+// The first arguments "confine" and "agent-files" are the helpers' own starts; they come before all parsing because their
+// environment is the agent's.
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == confineName {
 		fmt.Fprintln(os.Stderr, "aqueduct:", confineSelf(os.Args[2:]))
 		os.Exit(127) // as a shell reports a program that it cannot start
+	}
+	if len(os.Args) > 1 && os.Args[1] == proxy.FilesArgument {
+		os.Exit(proxy.ServeFiles())
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once, but for a server's that drains (secondSignal)

@@ -15,13 +15,14 @@ import (
 	"aqueduct/bridge/mcpservers"
 	"aqueduct/bridge/outbound"
 	"aqueduct/internal/child"
+	"aqueduct/internal/ownfile"
 	"aqueduct/internal/secretfile"
 )
 
 // mcpFlags name the servers.
 type mcpFlags struct {
 	MCP          []mcpFlag      `name:"mcp" sep:"none" help:"An MCP server whose tools agents may have run, as NAME=\"command\" or NAME=https://…; repeatable." placeholder:"NAME=COMMAND|URL"`
-	MCPTokenFile []mcpNamedFlag `name:"mcp-token-file" help:"File with the token that an --mcp URL is called with, as NAME=FILE; repeatable." placeholder:"NAME=FILE"`
+	MCPTokenFile []mcpTokenFlag `name:"mcp-token-file" help:"File with the token that an --mcp URL is called with, as NAME=FILE; repeatable." placeholder:"NAME=FILE"`
 	MCPEnv       []mcpNamedFlag `name:"mcp-env" help:"Variable that the command of an --mcp inherits although it looks like a secret, as in NAME=GITHUB_TOKEN; repeatable." placeholder:"NAME=VARIABLE"`
 
 	changed func() // is called when there is something to see of the servers, where it is set
@@ -66,6 +67,20 @@ func (f *mcpNamedFlag) UnmarshalText(text []byte) error {
 		return fmt.Errorf("expected the NAME of an --mcp, =, and a value")
 	}
 	return nil
+}
+
+// mcpTokenFlag is NAME=FILE.
+type mcpTokenFlag struct {
+	name string
+	file ownfile.Secret
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (f *mcpTokenFlag) UnmarshalText(text []byte) error {
+	var named mcpNamedFlag
+	err := named.UnmarshalText(text)
+	f.name, f.file = named.name, ownfile.Secret(named.value)
+	return err
 }
 
 // config is that of the servers, nil without any. What their hosts resolve to may be private and this machine, for the
@@ -118,7 +133,7 @@ func (f mcpFlags) servers() ([]mcpservers.Server, error) {
 		if !ok || list[i].URL == "" {
 			return nil, fmt.Errorf("--mcp-token-file %s: there is no --mcp URL of that name", named.name)
 		}
-		token, err := secretfile.Read(named.value)
+		token, err := secretfile.Read(string(named.file))
 		if err != nil {
 			return nil, fmt.Errorf("--mcp-token-file %s: %w", named.name, err)
 		}
@@ -132,14 +147,6 @@ func (f mcpFlags) servers() ([]mcpservers.Server, error) {
 		list[i].Pass = append(list[i].Pass, named.value)
 	}
 	return list, nil
-}
-
-// secrets are the files with the servers' tokens, which the agents of this machine must not be able to read.
-func (f mcpFlags) secrets() (list []string) {
-	for _, named := range f.MCPTokenFile {
-		list = append(list, named.value)
-	}
-	return list
 }
 
 // mcpStartWait bounds how long being ready waits for the tools of --mcp. npx downloads a package at its first start; a

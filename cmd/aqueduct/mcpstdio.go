@@ -111,7 +111,7 @@ func (m *mcpCmd) wrapped(ctx context.Context, to output) error {
 		return fmt.Errorf("--as %s: a name is 1 to 32 letters, digits, underscores or hyphens", m.As)
 	}
 	state := m.Server.Files.dir
-	if m.Server.Files.State == "" {
+	if !m.Server.Files.named {
 		state = m.Server.Files.in(wrapFolder)
 	}
 	if err := os.MkdirAll(state, 0o700); err != nil {

@@ -7,22 +7,22 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"os"
 	"time"
 
 	"aqueduct/bridge/outbound"
 	"aqueduct/internal/app"
 	"aqueduct/internal/assistant"
+	"aqueduct/internal/ownfile"
 	"aqueduct/internal/secretfile"
 	"aqueduct/server/llmproxy"
 )
 
 // modelFlags name the upstreams.
 type modelFlags struct {
-	ModelsFile string `help:"Upstreams that answer when agents call models through this server; YAML." placeholder:"FILE"`
-	LLMURL     string `name:"llm-url" help:"One such upstream, for the models that the file names none for: a server of OpenAI's API, up to and with /v1." placeholder:"URL"`
-	LLMKeyFile string `name:"llm-key-file" help:"File with the key of --llm-url." placeholder:"FILE"`
-	Model      string `help:"Start the agent \"assistant\", a chat with this model that uses the tools registered here and those of the page." placeholder:"NAME"`
+	ModelsFile modelsFile     `help:"Upstreams that answer when agents call models through this server; YAML." placeholder:"FILE"`
+	LLMURL     string         `name:"llm-url" help:"One such upstream, for the models that the file names none for: a server of OpenAI's API, up to and with /v1." placeholder:"URL"`
+	LLMKeyFile ownfile.Secret `name:"llm-key-file" help:"File with the key of --llm-url." placeholder:"FILE"`
+	Model      string         `help:"Start the agent \"assistant\", a chat with this model that uses the tools registered here and those of the page." placeholder:"NAME"`
 }
 
 // llmName is what the trace calls the upstream of --llm-url.
@@ -67,7 +67,7 @@ func (f modelFlags) open(log *slog.Logger) (llmproxy.Upstreams, *http.Client, er
 // read reads what the flags name. The upstream of --llm-url is the last, so it answers for what the file has no other for.
 func (f modelFlags) read(readKey func(string) (string, error)) (models llmproxy.Upstreams, err error) {
 	if f.ModelsFile != "" {
-		raw, err := os.ReadFile(f.ModelsFile)
+		raw, err := ownfile.Config(f.ModelsFile).Read()
 		if err == nil {
 			models, err = llmproxy.Parse(raw, readKey)
 		}
@@ -90,18 +90,4 @@ func (f modelFlags) read(readKey func(string) (string, error)) (models llmproxy.
 // assistant is the agent of --model; self is where it reaches this server.
 func (f modelFlags) assistant(self string, log *slog.Logger) (agentFlag, app.Part) {
 	return ownAgent(assistantID, assistant.New(assistant.Config{Model: f.Model, BaseURL: self, Logger: log}))
-}
-
-// secrets are the files with the upstreams' keys, which the agents of this machine must not be able to read. A file that cannot be read ends the start elsewhere.
-func (f modelFlags) secrets() (list []string) {
-	models, err := f.read(func(string) (string, error) { return "", nil })
-	if err != nil {
-		return nil
-	}
-	for _, up := range models.Upstreams {
-		if up.KeyFile != "" {
-			list = append(list, up.KeyFile)
-		}
-	}
-	return list
 }

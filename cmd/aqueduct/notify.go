@@ -13,6 +13,7 @@ import (
 	"aqueduct/bridge/notify"
 	"aqueduct/bridge/outbound"
 	"aqueduct/internal/app"
+	"aqueduct/internal/ownfile"
 	"aqueduct/internal/secretfile"
 	"aqueduct/server/auth"
 	"aqueduct/server/channel"
@@ -28,11 +29,11 @@ type notifyFlags struct {
 
 // webhooksFlag is the list.
 type webhooksFlag []struct {
-	Name       string   `yaml:"name"`
-	URL        string   `yaml:"url"`
-	SecretFile string   `yaml:"secret_file"`
-	Tenant     string   `yaml:"tenant"`
-	Types      []string `yaml:"types"`
+	Name       string         `yaml:"name"`
+	URL        string         `yaml:"url"`
+	SecretFile ownfile.Secret `yaml:"secret_file"`
+	Tenant     string         `yaml:"tenant"`
+	Types      []string       `yaml:"types"`
 }
 
 // Decode implements kong.MapperValue. It reads a list in YAML; see decodeYAML.
@@ -43,10 +44,10 @@ func (f *webhooksFlag) Decode(ctx *kong.DecodeContext) error {
 
 // channelsFlag is who talks to /v1/ingress. callback is where the messages of the channel go.
 type channelsFlag []struct {
-	ID         string `yaml:"id"`
-	Tenant     string `yaml:"tenant"`
-	SecretFile string `yaml:"secret_file"`
-	Callback   string `yaml:"callback"`
+	ID         string         `yaml:"id"`
+	Tenant     string         `yaml:"tenant"`
+	SecretFile ownfile.Secret `yaml:"secret_file"`
+	Callback   string         `yaml:"callback"`
 }
 
 // Decode implements kong.MapperValue.
@@ -87,8 +88,8 @@ func decodeStrict(raw []byte, name string, into any) error {
 }
 
 // secretOf reads a file that holds a secret.
-func secretOf(path string) (notify.Secret, error) {
-	raw, err := secretfile.Read(path)
+func secretOf(path ownfile.Secret) (notify.Secret, error) {
+	raw, err := secretfile.Read(string(path))
 	return notify.Secret(raw), err
 }
 
@@ -145,7 +146,7 @@ func (f *notifyFlags) apply(of *app.Config, allow []string, files *stateFlags) e
 // linkSigner signs with the newest of the keys and knows the older ones. So a rotation of the signing key leaves the
 // links in people's mail good while the key before it is kept.
 func (f *stateFlags) linkSigner() (*decide.Signer, error) {
-	keys, err := auth.LoadKeys(f.SigningKeyFile)
+	keys, err := auth.LoadKeys(string(f.SigningKeyFile))
 	if err != nil {
 		return nil, err
 	}

@@ -6,9 +6,9 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
+	"aqueduct/internal/ownfile"
 	"aqueduct/internal/secretfile"
 	"aqueduct/server/auth"
 )
@@ -16,13 +16,13 @@ import (
 // oidcFlags are how people sign in at an OpenID provider. Two of them are needed together with the issuer: its id of
 // this server, and the mapping.
 type oidcFlags struct {
-	OIDCIssuer           string        `name:"oidc-issuer" help:"OpenID provider at which people sign in, and whose bearer tokens are accepted." placeholder:"URL"`
-	OIDCClientID         string        `name:"oidc-client-id" help:"Id of this server at the provider." placeholder:"ID"`
-	OIDCClientSecretFile string        `name:"oidc-client-secret-file" help:"File that holds the client's secret; without it the client is a public one." placeholder:"FILE"`
-	OIDCMapping          string        `name:"oidc-mapping" help:"What the provider's claims mean here: tenant, user and roles; YAML." placeholder:"FILE"`
-	OIDCAudience         string        `name:"oidc-audience" help:"What bearer tokens of the provider must be for; the client id when not given." placeholder:"NAME"`
-	OIDCScope            []string      `name:"oidc-scope" default:"profile,email" help:"Scope to ask for beside openid; repeatable." placeholder:"SCOPE"`
-	OIDCSession          time.Duration `name:"oidc-session" help:"How long a browser stays signed in, at most 24h; as long as the provider's ID token when not given." placeholder:"8h"`
+	OIDCIssuer           string         `name:"oidc-issuer" help:"OpenID provider at which people sign in, and whose bearer tokens are accepted." placeholder:"URL"`
+	OIDCClientID         string         `name:"oidc-client-id" help:"Id of this server at the provider." placeholder:"ID"`
+	OIDCClientSecretFile ownfile.Secret `name:"oidc-client-secret-file" help:"File that holds the client's secret; without it the client is a public one." placeholder:"FILE"`
+	OIDCMapping          ownfile.Config `name:"oidc-mapping" help:"What the provider's claims mean here: tenant, user and roles; YAML." placeholder:"FILE"`
+	OIDCAudience         string         `name:"oidc-audience" help:"What bearer tokens of the provider must be for; the client id when not given." placeholder:"NAME"`
+	OIDCScope            []string       `name:"oidc-scope" default:"profile,email" help:"Scope to ask for beside openid; repeatable." placeholder:"SCOPE"`
+	OIDCSession          time.Duration  `name:"oidc-session" help:"How long a browser stays signed in, at most 24h; as long as the provider's ID token when not given." placeholder:"8h"`
 }
 
 // provider is the OpenID provider; nil without --oidc-issuer. Flags that contradict each other end the start, with
@@ -40,7 +40,7 @@ func (f *oidcFlags) provider(mode string) (*auth.OIDC, error) {
 	if f.OIDCClientID == "" || f.OIDCMapping == "" {
 		return nil, errors.New("--oidc-issuer needs --oidc-client-id and --oidc-mapping")
 	}
-	raw, err := os.ReadFile(f.OIDCMapping)
+	raw, err := f.OIDCMapping.Read()
 	if err != nil {
 		return nil, fmt.Errorf("--oidc-mapping: %w", err)
 	}
@@ -52,7 +52,7 @@ func (f *oidcFlags) provider(mode string) (*auth.OIDC, error) {
 		Issuer: f.OIDCIssuer, ClientID: f.OIDCClientID, Audience: f.OIDCAudience, Scopes: f.OIDCScope, Mapping: mapping, SessionLife: f.OIDCSession,
 	}
 	if f.OIDCClientSecretFile != "" {
-		secret, err := secretfile.Read(f.OIDCClientSecretFile)
+		secret, err := secretfile.Read(string(f.OIDCClientSecretFile))
 		if err == nil && secret == "" {
 			err = fmt.Errorf("%s is empty", f.OIDCClientSecretFile)
 		}

@@ -6,6 +6,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"log/slog"
 	"os"
@@ -28,6 +29,10 @@ type policyFile struct {
 	tried   stamp  // of content
 	seen    stamp  // when last looked at
 	unread  bool   // it is there and cannot be read
+
+	// record keeps that the policy with a hash is in force; nil keeps nothing.
+	record   func(ctx context.Context, sha256 string) error
+	recorded bool // the content in force is in the audit
 }
 
 // stamp shows that a file has changed. Two writes within the clock's resolution that leave the size the same are
@@ -61,25 +66,47 @@ func openPolicy(path string, log *slog.Logger) (*policyFile, error) {
 // watch puts changes of the file in force until ctx ends. A bad file is reported in the log
 // and leaves the old one.
 func (f *policyFile) watch(ctx context.Context) error {
-	if f.path == "" {
-		<-ctx.Done()
-		return ctx.Err()
-	}
 	tick := time.NewTicker(policyEvery)
 	defer tick.Stop()
 	for {
+		f.begin(ctx)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-tick.C:
-			f.look()
+		}
+		if f.path != "" && f.recorded {
+			f.look(ctx)
 		}
 	}
 }
 
+// begin records the policy that the server has started with, once the database takes it.
+func (f *policyFile) begin(ctx context.Context) {
+	if f.recorded {
+		return
+	}
+	err := f.keep(ctx, f.content)
+	if f.recorded = err == nil; err != nil && ctx.Err() == nil {
+		f.log.Warn("the policy in force is not in the audit yet", slog.Any("error", err))
+	}
+}
+
+// keep records that a content is in force.
+func (f *policyFile) keep(ctx context.Context, content []byte) error {
+	if f.record == nil {
+		return nil
+	}
+	hash := ""
+	if content != nil {
+		hash = fmt.Sprintf("%x", sha256.Sum256(content))
+	}
+	return f.record(ctx, hash)
+}
+
 // look tries the file when it is another than the one tried last and has not changed since
 // the last look: half a file can be a policy too, one without its last rules.
-func (f *policyFile) look() {
+func (f *policyFile) look(ctx context.Context) {
 	at, err := stampOf(f.path)
 	if err != nil {
 		// seen is emptied below, so that a missing file is logged once, and one that comes back is looked at twice
@@ -95,12 +122,12 @@ func (f *policyFile) look() {
 		return
 	}
 	f.tried = at
-	f.replace()
+	f.replace(ctx)
 }
 
 // replace reads the file and puts it in force. Content that is the same again (a touch, a copy of the mount) changes
 // nothing and logs nothing.
-func (f *policyFile) replace() {
+func (f *policyFile) replace(ctx context.Context) {
 	content, err := os.ReadFile(f.path)
 	if err != nil {
 		f.tried = stamp{} // again at the next look, but logged once
@@ -115,10 +142,18 @@ func (f *policyFile) replace() {
 	}
 	// Noted also where it is bad, so that a touch of the same bad file is not logged again.
 	f.content = content
-	if err := f.holder.Replace(content); err != nil {
+	next, err := policy.ParseFile(content)
+	if err != nil {
 		f.refuse(err)
 		return
 	}
+	// Nothing comes in force that is not in the audit.
+	if err := f.keep(ctx, content); err != nil {
+		f.content, f.tried = nil, stamp{} // again at the next look
+		f.refuse(fmt.Errorf("it cannot be recorded: %w", err))
+		return
+	}
+	f.holder.Set(next)
 	f.log.Info("the policy file has changed and is in force", slog.String("file", f.path))
 }
 

@@ -31,7 +31,7 @@ func (w *watched) write(text string) {
 // after is the rule in force after so many looks, and what was logged.
 func (w *watched) after(looks int) (rule, logged string) {
 	for range looks {
-		w.look()
+		w.look(w.t.Context())
 	}
 	logged = w.log.String()
 	w.log.Reset()

@@ -19,33 +19,34 @@ import (
 
 	"aqueduct/acpgateway/proxy"
 	"aqueduct/bridge/redact"
+	"aqueduct/internal/ownfile"
 	"aqueduct/internal/secretfile"
 )
 
 // proxyCmd runs ACP agents here and carries them to a gateway elsewhere. Its settings file may
 // also hold auth_token and bootstrap_token, and may be that of the contract's own proxy.
 type proxyCmd struct {
-	URL           string        `required:"" help:"The gateway: ws://host/ws/agent." placeholder:"URL"`
-	TokenFile     string        `help:"File that holds the token. It is read again at each connection." placeholder:"FILE"`
-	RegisterURL   string        `help:"Where a token is got with the bootstrap token: when there is none, or it is refused." placeholder:"URL"`
-	BootstrapFile string        `help:"File that holds the bootstrap token." placeholder:"FILE"`
-	ID            string        `help:"Id of this proxy, the one the token is for; the host's name by default."`
-	Name          string        `help:"Name shown to people; the id by default."`
-	Cwd           string        `help:"Directory all agents work in." placeholder:"DIR"`
-	Workspaces    string        `help:"Directory that gets one workspace for each run instead." placeholder:"DIR"`
-	WorkspaceFrom string        `help:"Directory that a new workspace is a git worktree of, or a copy where it is not git's; empty ones by default." placeholder:"DIR"`
-	AgentHome     string        `help:"Home directory of the agents, which the gateway may write inputs to." placeholder:"DIR"`
-	InputRoot     []string      `help:"Directory that agent inputs may be copied or linked from (repeatable)." placeholder:"DIR"`
-	MaxConcurrent int           `help:"Agents alive at a time; 0 is no limit."`
-	AgentFS       bool          `help:"Let agents read and write files of the workspace through the proxy."`
-	AgentTerminal bool          `help:"Let agents run commands through the proxy."`
-	AgentCommand  commandFlag   `help:"The agent's command, when none follows --." placeholder:"COMMAND"`
-	State         string        `help:"This proxy's own folder, where it keeps who it is; by default a folder named after the gateway and its id, below the folder that serve takes for its state." placeholder:"DIR"`
-	Heartbeat     time.Duration `default:"30s" help:"How often the gateway gets a sign of life."`
-	Confine       confineFlags  `embed:""`
-	LogFormat     string        `enum:"text,json" default:"text" help:"Form of the log: text or json."`
-	Insecure      bool          `help:"Let a gateway on another machine be reached by ws:// and http://."`
-	Command       []string      `arg:"" optional:"" passthrough:"" help:"The agent's command, after --."`
+	URL           string         `required:"" help:"The gateway: ws://host/ws/agent." placeholder:"URL"`
+	TokenFile     ownfile.Secret `help:"File that holds the token. It is read again at each connection." placeholder:"FILE"`
+	RegisterURL   string         `help:"Where a token is got with the bootstrap token: when there is none, or it is refused." placeholder:"URL"`
+	BootstrapFile ownfile.Secret `help:"File that holds the bootstrap token." placeholder:"FILE"`
+	ID            string         `help:"Id of this proxy, the one the token is for; the host's name by default."`
+	Name          string         `help:"Name shown to people; the id by default."`
+	Cwd           string         `help:"Directory all agents work in." placeholder:"DIR"`
+	Workspaces    string         `help:"Directory that gets one workspace for each run instead." placeholder:"DIR"`
+	WorkspaceFrom string         `help:"Directory that a new workspace is a git worktree of, or a copy where it is not git's; empty ones by default." placeholder:"DIR"`
+	AgentHome     string         `help:"Home directory of the agents, which the gateway may write inputs to." placeholder:"DIR"`
+	InputRoot     []string       `help:"Directory that agent inputs may be copied or linked from (repeatable)." placeholder:"DIR"`
+	MaxConcurrent int            `help:"Agents alive at a time; 0 is no limit."`
+	AgentFS       bool           `help:"Let agents read and write files of the workspace through the proxy."`
+	AgentTerminal bool           `help:"Let agents run commands through the proxy."`
+	AgentCommand  commandFlag    `help:"The agent's command, when none follows --." placeholder:"COMMAND"`
+	State         ownfile.Secret `help:"This proxy's own folder, where it keeps who it is; by default a folder named after the gateway and its id, below the folder that serve takes for its state." placeholder:"DIR"`
+	Heartbeat     time.Duration  `default:"30s" help:"How often the gateway gets a sign of life."`
+	Confine       confineFlags   `embed:""`
+	LogFormat     string         `enum:"text,json" default:"text" help:"Form of the log: text or json."`
+	Insecure      bool           `help:"Let a gateway on another machine be reached by ws:// and http://."`
+	Command       []string       `arg:"" optional:"" passthrough:"" help:"The agent's command, after --."`
 }
 
 // commandFlag is an agent's command: one line as a shell splits it, or a list of words. The contract's settings file
@@ -120,7 +121,7 @@ func (c *proxyCmd) config(set *settings) (proxy.Config, error) {
 	}
 	cfg := proxy.Config{
 		URL: c.URL, ID: id, Name: c.Name, Command: command, Cwd: c.Cwd, Workspaces: c.Workspaces, Source: c.WorkspaceFrom, Home: c.AgentHome,
-		State: c.State, InputRoots: c.InputRoot, MaxConcurrent: c.MaxConcurrent, FS: c.AgentFS, Terminal: c.AgentTerminal,
+		State: string(c.State), InputRoots: c.InputRoot, MaxConcurrent: c.MaxConcurrent, FS: c.AgentFS, Terminal: c.AgentTerminal,
 		Version: version(), Renews: true, Heartbeat: c.Heartbeat, Env: set.contract.env, Capabilities: set.contract.capabilities, Pass: c.Confine.ACPEnv,
 		Inventory: set.contract.inventory, EnvAllowed: set.contract.envAllowed, DownloadMost: set.contract.downloadMost,
 	}
@@ -191,7 +192,7 @@ func (c *proxyCmd) tokens(cfg *proxy.Config, set *settings) error {
 	}
 	switch {
 	case c.TokenFile != "":
-		cfg.Token = proxy.FileToken(c.TokenFile)
+		cfg.Token = proxy.FileToken(string(c.TokenFile))
 	case enrol != nil && (given != "" || bootstrap != "" || readable(enrol.File)):
 		cfg.Token = enrol.Token
 	case given != "":
@@ -229,5 +230,5 @@ func (c *proxyCmd) bootstrap(set *settings) (string, error) {
 	if c.BootstrapFile == "" {
 		return set.secret(bootstrapToken)
 	}
-	return secretfile.Read(c.BootstrapFile)
+	return secretfile.Read(string(c.BootstrapFile))
 }

@@ -6,17 +6,17 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"os"
 	"strings"
 
 	"aqueduct/bridge/redact"
+	"aqueduct/internal/ownfile"
 )
 
 // redactFlags name what is masked beside the well-known forms of secrets, and what seals the originals of what runs.
 // Replicas must have the same patterns and the same key.
 type redactFlags struct {
-	RedactFile     string `help:"File of patterns (RE2, one a line; # begins a comment) of further secrets that are masked before anything is kept, shown or logged." placeholder:"FILE"`
-	SealingKeyFile string `help:"File with the keys that seal the originals of masked arguments and prompts; made with mode 0600 when it is not there. sealing.key in the state folder when not given. Replicas share it." placeholder:"FILE"`
+	RedactFile     ownfile.Config `help:"File of patterns (RE2, one a line; # begins a comment) of further secrets that are masked before anything is kept, shown or logged." placeholder:"FILE"`
+	SealingKeyFile ownfile.Secret `help:"File with the keys that seal the originals of masked arguments and prompts; made with mode 0600 when it is not there. sealing.key in the state folder when not given. Replicas share it." placeholder:"FILE"`
 }
 
 // redaction is what masks and seals.
@@ -47,7 +47,7 @@ func (f redactFlags) open(files *stateFlags) (redaction, error) {
 func (f redactFlags) filter() (*redact.Filter, error) {
 	var patterns []string
 	if f.RedactFile != "" {
-		raw, err := os.ReadFile(f.RedactFile)
+		raw, err := f.RedactFile.Read()
 		if err != nil {
 			return nil, fmt.Errorf("--redact-file: %w", err)
 		}
@@ -67,7 +67,7 @@ func (f redactFlags) filter() (*redact.Filter, error) {
 
 // keyFile is where the key lies when no file is named.
 func (f redactFlags) keyFile(files *stateFlags) string {
-	return cmp.Or(f.SealingKeyFile, files.in(sealingKeyName))
+	return cmp.Or(string(f.SealingKeyFile), files.in(sealingKeyName))
 }
 
 const sealingKeyName = "sealing.key"

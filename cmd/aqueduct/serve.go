@@ -25,6 +25,7 @@ import (
 	"aqueduct/bridge/tools"
 	"aqueduct/internal/app"
 	"aqueduct/internal/child"
+	"aqueduct/internal/ownfile"
 	"aqueduct/server"
 	"aqueduct/server/auth"
 	"aqueduct/store"
@@ -34,38 +35,38 @@ import (
 
 // serveCmd is the server. The groups of flags have files of their own.
 type serveCmd struct {
-	Listen       string        `default:"127.0.0.1:8080" help:"Address to listen on."`
-	Files        stateFlags    `embed:""`
-	Demo         bool          `help:"Start the demo agent, which needs no model."`
-	DemoPace     time.Duration `default:"20ms" help:"Pause of the demo agent between two pieces of text."`
-	Agent        []agentFlag   `help:"An agent, as id=URL, of one that speaks AG-UI id=URL,protocol=agui; ,resumable after it if the agent can be called again after a restart of the server; ,raw=keep to forward the RAW events and rawEvents of one that speaks AG-UI, which are dropped by default; ,on_leave=cancel if its work ends with the last client that reads it; repeatable." placeholder:"ID=URL"`
-	OpenAIAgent  []string      `name:"openai-agent" help:"Id of an --agent that gets the conversation in OpenAI's form; repeatable." placeholder:"ID"`
-	DefaultAgent string        `help:"Id of the agent for clients that name none. Otherwise the first that is online of: --agent, the assistant of --model, --demo, --acp, acp-agents, then proxies as they registered first." placeholder:"ID"`
-	Auth         string        `enum:"none,token" default:"token" help:"Who may call: token is whoever has the token; none is every program of this machine, on loopback only."`
-	TokenFile    string        `help:"File that holds the token. Without it the token is made at the first start, in the file \"token\" of the state folder." placeholder:"FILE"`
-	TokenUsers   string        `help:"Tenant whose users the token of --auth token may speak for on /ws/ingress, as their user_id says. Without it a user_id other than its own is refused." placeholder:"TENANT"`
-	CORSOrigin   []string      `name:"cors-origin" help:"Origin whose pages may call; repeatable." placeholder:"ORIGIN"`
-	AllowedHost  []string      `help:"Name this server is reached by, beside localhost; repeatable." placeholder:"NAME"`
-	BaseURL      string        `help:"Where agents reach this server; the listener when not given." placeholder:"URL"`
-	Name         string        `help:"Label of this replica; the host's name when not given. One that starts with a label takes over at once from the one before."`
-	Drain        time.Duration `default:"30s" help:"How long work under way may take after SIGTERM or SIGINT; new work is refused meanwhile. 0 ends it at once. A second signal ends the wait."`
-	LogFormat    string        `enum:"text,json" default:"text" help:"Form of the log: text or json."`
-	OnBusy       string        `enum:"refuse,queue" default:"refuse" help:"What becomes of a message while somebody reads the answer to the one before: refuse it, or queue it as the next turn."`
-	PolicyFile   string        `help:"Rules for what agents may do without asking; YAML, read again when it changes." placeholder:"FILE"`
-	Models       modelFlags    `embed:""`
-	ToolsFile    string        `help:"Tools that agents may have run; YAML." placeholder:"FILE"`
-	MCP          mcpFlags      `embed:""`
-	Outbound     []string      `help:"Host, host:port or network that tools may be called at although it is not public; repeatable." placeholder:"HOST"`
-	Transport    tlsFlags      `embed:""`
-	ACP          acpFlags      `embed:""`
-	Notify       notifyFlags   `embed:""`
-	OIDC         oidcFlags     `embed:""`
-	Limits       limitFlags    `embed:""`
-	Redact       redactFlags   `embed:""`
-	Surface      surfaceFlags  `embed:""`
-	Tokens       tokenFlags    `embed:""`
-	Audit        auditFlags    `embed:""`
-	AgentSecrets agentSecrets  `embed:""`
+	Listen       string         `default:"127.0.0.1:8080" help:"Address to listen on."`
+	Files        stateFlags     `embed:""`
+	Demo         bool           `help:"Start the demo agent, which needs no model."`
+	DemoPace     time.Duration  `default:"20ms" help:"Pause of the demo agent between two pieces of text."`
+	Agent        []agentFlag    `help:"An agent, as id=URL, of one that speaks AG-UI id=URL,protocol=agui; ,resumable after it if the agent can be called again after a restart of the server; ,raw=keep to forward the RAW events and rawEvents of one that speaks AG-UI, which are dropped by default; ,on_leave=cancel if its work ends with the last client that reads it; repeatable." placeholder:"ID=URL"`
+	OpenAIAgent  []string       `name:"openai-agent" help:"Id of an --agent that gets the conversation in OpenAI's form; repeatable." placeholder:"ID"`
+	DefaultAgent string         `help:"Id of the agent for clients that name none. Otherwise the first that is online of: --agent, the assistant of --model, --demo, --acp, acp-agents, then proxies as they registered first." placeholder:"ID"`
+	Auth         string         `enum:"none,token" default:"token" help:"Who may call: token is whoever has the token; none is every program of this machine, on loopback only."`
+	TokenFile    ownfile.Secret `help:"File that holds the token. Without it the token is made at the first start, in the file \"token\" of the state folder." placeholder:"FILE"`
+	TokenUsers   string         `help:"Tenant whose users the token of --auth token may speak for on /ws/ingress, as their user_id says. Without it a user_id other than its own is refused." placeholder:"TENANT"`
+	CORSOrigin   []string       `name:"cors-origin" help:"Origin whose pages may call; repeatable." placeholder:"ORIGIN"`
+	AllowedHost  []string       `help:"Name this server is reached by, beside localhost; repeatable." placeholder:"NAME"`
+	BaseURL      string         `help:"Where agents reach this server; the listener when not given." placeholder:"URL"`
+	Name         string         `help:"Label of this replica; the host's name when not given. One that starts with a label takes over at once from the one before."`
+	Drain        time.Duration  `default:"30s" help:"How long work under way may take after SIGTERM or SIGINT; new work is refused meanwhile. 0 ends it at once. A second signal ends the wait."`
+	LogFormat    string         `enum:"text,json" default:"text" help:"Form of the log: text or json."`
+	OnBusy       string         `enum:"refuse,queue" default:"refuse" help:"What becomes of a message while somebody reads the answer to the one before: refuse it, or queue it as the next turn."`
+	PolicyFile   ownfile.Config `help:"Rules for what agents may do without asking; YAML, read again when it changes." placeholder:"FILE"`
+	Models       modelFlags     `embed:""`
+	ToolsFile    toolsFile      `help:"Tools that agents may have run; YAML." placeholder:"FILE"`
+	MCP          mcpFlags       `embed:""`
+	Outbound     []string       `help:"Host, host:port or network that tools may be called at although it is not public; repeatable." placeholder:"HOST"`
+	Transport    tlsFlags       `embed:""`
+	ACP          acpFlags       `embed:""`
+	Notify       notifyFlags    `embed:""`
+	OIDC         oidcFlags      `embed:""`
+	Limits       limitFlags     `embed:""`
+	Redact       redactFlags    `embed:""`
+	Surface      surfaceFlags   `embed:""`
+	Tokens       tokenFlags     `embed:""`
+	Audit        auditFlags     `embed:""`
+	AgentSecrets agentSecrets   `embed:""`
 
 	Blobs blobFlags `embed:""`
 	Spans spanFlags `embed:""`
@@ -207,7 +208,7 @@ func (s *serveCmd) parts(log *slog.Logger, callers *auth.Auth, st store.Store, b
 	}
 	directory.SetDefault(s.DefaultAgent)
 	directory.Alone = s.ACP.unconfined()
-	rules, err := openPolicy(s.PolicyFile, log)
+	rules, err := openPolicy(string(s.PolicyFile), log)
 	if err != nil {
 		return made, err
 	}
@@ -248,10 +249,10 @@ func (s *serveCmd) parts(log *slog.Logger, callers *auth.Auth, st store.Store, b
 	cfg := app.Config{
 		Store: st, MCP: servers, Broker: local.New(), Name: s.Name, Drain: app.Drain{Most: s.Drain, Hasten: secondSignal}, Logger: log, Auth: callers, Agents: directory, Registered: registered, Metrics: metrics,
 		Secrets: red.hash(), Policy: rules.holder, OnBusy: s.OnBusy, PublicURL: s.Notify.PublicURL, AgentURL: s.BaseURL, Limits: s.Limits.bridge(), QueueLimits: s.Limits.queue(), ToolLimits: s.Limits.tools(),
-		Blobs: blobs, ContextBytes: s.Blobs.MaxContextBytes, ToolClient: made.gate.Client(), AuditHeads: filepath.Join(filepath.Dir(s.auditKeyFile()), auditHeadsName), Gateway: &gateway,
+		Blobs: blobs, ContextBytes: s.Blobs.MaxContextBytes, ToolClient: made.gate.Client(), AuditHeads: s.auditHeadsFile(), Gateway: &gateway,
 		Edge: server.Config{
 			Version: version(), Hosts: s.AllowedHost, Origins: s.CORSOrigin, Limits: s.Limits.server(), TokenLife: s.Tokens.TokenMaxLife,
-			Started: made.started, CheckURL: made.gate.CheckURL, Models: models, ModelClient: modelClient, Proxies: s.proxyAccess(callers.Registry()), NoPage: s.Surface.NoPage,
+			Started: made.started, CheckURL: made.gate.CheckURL, Models: models, ModelClient: modelClient, Proxies: s.proxyAccess(callers.Registry()), NoPage: s.Surface.NoPage, SharedWorkspaces: s.ACP.sharedWorkspaces(),
 		},
 	}
 	if err := s.Notify.apply(&cfg, s.Outbound, &s.Files); err != nil {
@@ -263,7 +264,9 @@ func (s *serveCmd) parts(log *slog.Logger, callers *auth.Auth, st store.Store, b
 	made.beside = slices.Concat(beside, proxies, []app.Part{
 		{Name: "probes", Run: probe(directory, metrics, log)}, {Name: "policy file", Run: rules.watch},
 	})
-	made.App, err = app.New(cfg)
+	if made.App, err = app.New(cfg); err == nil {
+		rules.record = made.PolicyInForce
+	}
 	return made, err
 }
 
@@ -300,7 +303,7 @@ func (s *serveCmd) edge(a *app.App, ln, inside net.Listener, log *slog.Logger) (
 func (s *serveCmd) loadTools(ctx context.Context, made parts) error {
 	var list []tools.Definition
 	if s.ToolsFile != "" {
-		raw, err := os.ReadFile(s.ToolsFile)
+		raw, err := ownfile.Config(s.ToolsFile).Read()
 		if err != nil {
 			return fmt.Errorf("--tools-file: %w", err)
 		}
@@ -353,7 +356,12 @@ func (s *serveCmd) why(failed error, log *slog.Logger) error {
 
 // auditKeyFile is that of this server.
 func (s *serveCmd) auditKeyFile() string {
-	return cmp.Or(s.Audit.AuditKeyFile, s.Files.in(auditKeyName))
+	return cmp.Or(string(s.Audit.AuditKeyFile), s.Files.in(auditKeyName))
+}
+
+// auditHeadsFile is beside the key.
+func (s *serveCmd) auditHeadsFile() string {
+	return filepath.Join(filepath.Dir(s.auditKeyFile()), auditHeadsName)
 }
 
 // openDatabase opens the database with the audit's key. Where the chain does not have it yet, an entry records that MACs of

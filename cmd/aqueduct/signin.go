@@ -53,7 +53,7 @@ func (s *serveCmd) callers() (*auth.Auth, error) {
 		err   error
 	)
 	if s.TokenFile != "" {
-		token, err = readToken(s.TokenFile)
+		token, err = readToken(string(s.TokenFile))
 	} else {
 		token, err = auth.LoadToken(s.Files.in(tokenName))
 	}

@@ -17,18 +17,19 @@ import (
 	"golang.org/x/sys/unix"
 
 	"aqueduct/internal/child"
+	"aqueduct/internal/ownfile"
 	"aqueduct/store/sqlite"
 )
 
 // stateFlags name the state folder, and the two of its files that flags can put elsewhere. Every command that uses a file of
 // a server embeds them, so that all commands find the same files.
 type stateFlags struct {
-	State          string       `help:"Folder of the database, blobs, keys and token. When not given: that of the SQLite file of --database, else $STATE_DIRECTORY, else /var/lib/aqueduct where it is writable, else $XDG_STATE_HOME/aqueduct (~/.local/state/aqueduct)." placeholder:"DIR"`
-	Database       databaseFlag `help:"sqlite:PATH or postgres://…; aqueduct.db in the state folder when not given." placeholder:"DATABASE"`
-	SigningKeyFile string       `help:"File that holds the key tokens are signed with; made on first use. signing.key in the state folder when not given." placeholder:"FILE"`
+	State          ownfile.Secret `help:"Folder of the database, blobs, keys and token. When not given: that of the SQLite file of --database, else $STATE_DIRECTORY, else /var/lib/aqueduct where it is writable, else $XDG_STATE_HOME/aqueduct (~/.local/state/aqueduct)." placeholder:"DIR"`
+	Database       databaseFlag   `help:"sqlite:PATH or postgres://…; aqueduct.db in the state folder when not given." placeholder:"DATABASE"`
+	SigningKeyFile ownfile.Secret `help:"File that holds the key tokens are signed with; made on first use. signing.key in the state folder when not given." placeholder:"FILE"`
 
-	dir   string // the state folder, absolute and without links
-	alias string // the state folder as it was named, absolute
+	dir   string // the state folder, absolute and without links; State is as it was named, absolute
+	named bool   // by --state
 }
 
 const (
@@ -48,7 +49,8 @@ const (
 
 // AfterApply implements kong's hook. It makes no folder: most commands only read.
 func (f *stateFlags) AfterApply(set *settings) error {
-	alias, err := f.State, error(nil)
+	alias, err := string(f.State), error(nil)
+	f.named = alias != ""
 	if path, ok := f.Database.file(); alias == "" && ok {
 		alias = filepath.Dir(path)
 	}
@@ -56,18 +58,18 @@ func (f *stateFlags) AfterApply(set *settings) error {
 		alias, err = defaultState(os.Getenv)
 	}
 	if err == nil {
-		f.alias, err = filepath.Abs(alias)
+		alias, err = filepath.Abs(alias)
 	}
 	if err != nil {
 		return fmt.Errorf("--state: %w", err)
 	}
-	f.dir = child.RealPath(f.alias)
+	f.State, f.dir = ownfile.Secret(alias), child.RealPath(alias)
 	noDatabase, noKey := f.Database == "", f.SigningKeyFile == ""
 	if noDatabase {
 		f.Database = databaseFlag("sqlite:" + f.in(databaseName))
 	}
 	if noKey {
-		f.SigningKeyFile = f.in(signingKeyName)
+		f.SigningKeyFile = ownfile.Secret(f.in(signingKeyName))
 	}
 	set.earlier = func() error { return f.leftEarlier(noDatabase, noKey) }
 	return nil
@@ -112,7 +114,7 @@ func (f *stateFlags) leftEarlier(noDatabase, noKey bool) error {
 	if err != nil {
 		return nil
 	}
-	if old = child.RealPath(old); old == f.dir || f.State != "" && !child.Inside(f.dir, old) {
+	if old = child.RealPath(old); old == f.dir || f.named && !child.Inside(f.dir, old) {
 		return nil
 	}
 	_, lite := f.Database.file()
@@ -121,7 +123,7 @@ func (f *stateFlags) leftEarlier(noDatabase, noKey bool) error {
 		there bool // the command uses the one of the state folder
 		flag  string
 	}{
-		{databaseName, noDatabase && f.State == "", "--state " + shellquote.Join(old)},
+		{databaseName, noDatabase && !f.named, "--state " + shellquote.Join(old)},
 		{signingKeyName, noKey, "--signing-key-file " + shellquote.Join(filepath.Join(old, signingKeyName))},
 		{sealingKeyName, !lite, "--state " + shellquote.Join(old)},
 	} {

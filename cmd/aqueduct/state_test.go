@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"aqueduct/internal/ownfile"
 )
 
 // TestS44OneDefault: each command that takes a file of a server has all three flags, whose values the same place fills in.
@@ -106,7 +108,7 @@ func TestS44OneStateOneServer(t *testing.T) {
 		t.Errorf("%q %v", shown, err)
 	}
 	// The doctor shows the token to the server of this state and to no other.
-	d := &doctorCmd{URL: r.URL + "/api/agui/chat", Files: stateFlags{State: state}}
+	d := &doctorCmd{URL: r.URL + "/api/agui/chat", Files: stateFlags{State: ownfile.Secret(state)}}
 	if err := d.Files.AfterApply(&settings{}); err != nil {
 		t.Fatal(err)
 	}

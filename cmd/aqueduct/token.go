@@ -18,7 +18,7 @@ import (
 
 // keys reads the file of the signing key, which is made when it is not there.
 func (f *stateFlags) keys() (*auth.Keys, error) {
-	keys, err := auth.LoadKeys(f.SigningKeyFile)
+	keys, err := auth.LoadKeys(string(f.SigningKeyFile))
 	if err != nil {
 		return nil, err
 	}

@@ -201,7 +201,7 @@ type tokenRotateCmd struct {
 
 // Run implements the command. Retiring the old key ends every token, session and link that it signed.
 func (c *tokenRotateCmd) Run(to output) error {
-	ids, err := auth.RotateKey(c.Files.SigningKeyFile, c.Retire)
+	ids, err := auth.RotateKey(string(c.Files.SigningKeyFile), c.Retire)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"aqueduct/internal/ownfile"
 	"aqueduct/server/auth"
 )
 
@@ -19,7 +20,7 @@ func TestTokenIssue(t *testing.T) {
 	if err != nil || strings.Count(out, "\n") != 1 {
 		t.Fatalf("%q %v", out, err)
 	}
-	keys, err := (&stateFlags{SigningKeyFile: path}).keys()
+	keys, err := (&stateFlags{SigningKeyFile: ownfile.Secret(path)}).keys()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +33,7 @@ func TestTokenIssue(t *testing.T) {
 func TestTokenDefaults(t *testing.T) {
 	t.Parallel()
 	flags, err := parse(t, env(), "token", "issue", "--type", "acp_proxy", "--proxy", "p")
-	if c := flags.Token.Issue; err != nil || c.TTL != 720*time.Hour || c.Files.SigningKeyFile != c.Files.in("signing.key") {
+	if c := flags.Token.Issue; err != nil || c.TTL != 720*time.Hour || c.Files.SigningKeyFile != ownfile.Secret(c.Files.in("signing.key")) {
 		t.Errorf("%+v %v", c, err)
 	}
 }
@@ -71,7 +72,7 @@ func TestTokenIssueForPeopleAndChannels(t *testing.T) {
 			t.Errorf("%s: %v", line, err)
 			continue
 		}
-		keys, err := (&stateFlags{SigningKeyFile: path}).keys()
+		keys, err := (&stateFlags{SigningKeyFile: ownfile.Secret(path)}).keys()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -143,7 +144,7 @@ func TestTokenBootstrapReusable(t *testing.T) {
 		if err != nil || strings.Count(out, "\n") != 1 {
 			t.Fatalf("%v: %q %v", c.args, out, err)
 		}
-		keys, err := (&stateFlags{SigningKeyFile: path}).keys()
+		keys, err := (&stateFlags{SigningKeyFile: ownfile.Secret(path)}).keys()
 		if err != nil {
 			t.Fatal(err)
 		}

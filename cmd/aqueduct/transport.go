@@ -15,15 +15,16 @@ import (
 	"sync"
 	"time"
 
+	"aqueduct/internal/ownfile"
 	"aqueduct/internal/secretfile"
 	"aqueduct/server/llmproxy"
 )
 
 // tlsFlags are how serve is reached, and how it reaches agents.
 type tlsFlags struct {
-	TLSCert  string `name:"tls-cert" help:"Certificate and its chain, PEM. With it serve speaks https; it is read again when it changes." placeholder:"FILE"`
-	TLSKey   string `name:"tls-key" help:"Key of --tls-cert, PEM." placeholder:"FILE"`
-	Insecure bool   `help:"Let agents, models and MCP servers on other machines be called by http://."`
+	TLSCert  ownfile.Config `name:"tls-cert" help:"Certificate and its chain, PEM. With it serve speaks https; it is read again when it changes." placeholder:"FILE"`
+	TLSKey   ownfile.Secret `name:"tls-key" help:"Key of --tls-cert, PEM." placeholder:"FILE"`
+	Insecure bool           `help:"Let agents, models and MCP servers on other machines be called by http://."`
 
 	certificate *certificate // nil: http
 }
@@ -39,7 +40,7 @@ func (f *tlsFlags) open(log *slog.Logger) error {
 	if f.TLSCert == "" || f.TLSKey == "" {
 		return errors.New("--tls-cert and --tls-key need each other")
 	}
-	f.certificate = &certificate{cert: f.TLSCert, key: f.TLSKey, log: log}
+	f.certificate = &certificate{cert: string(f.TLSCert), key: string(f.TLSKey), log: log}
 	// Nothing listens yet, so load needs no lock; get has it.
 	return f.certificate.load()
 }

@@ -21,7 +21,7 @@ import (
 
 // An agent is a program that text from anywhere steers. It runs beside a process that holds the token, the keys and the
 // database of its own judge, so that process keeps them from it by three means: a user of its own; Landlock, which takes
-// paths away from a process and all it starts, and keeps it out of the memory of others; and namespaces (hide.go), where
+// paths away from a process and all it starts, and keeps it out of the memory of others; and namespaces (mount.go), where
 // Landlock cannot take a path away. All hold for whatever runs for an agent: the agent itself, its init script, its
 // terminals, git in its folder.
 
@@ -30,16 +30,26 @@ import (
 // A nil Confinement confines nothing; all methods take one.
 type Confinement struct {
 	User *User
-	// Helper is a command that hides paths, applies Landlock and then becomes what follows "--"; see Confine. Without one
-	// only User holds.
+	// Helper is a command that mounts, applies Landlock and then becomes what follows "--"; see Confine. Without one only User
+	// holds.
 	Helper []string
 	// Protect are files and directories that must not be read.
 	Protect []string
-	// Apart starts agents in a user and a mount namespace of their own. It needs the helper.
+	// ReadOnly are files, and links on the way to files, that must stay what they are. Agents may read them.
+	ReadOnly []string
+	// Apart starts agents in a user and a mount namespace of their own (mount.go). It needs the helper, and the next two and
+	// SpacesMounted need it.
 	Apart bool
 	// Hide are those of Protect that Landlock cannot take away: there an empty folder, or an empty file, lies in the place of
 	// each.
 	Hide []string
+	// Pinned are files that are mounted over themselves read-only, where Landlock cannot keep them.
+	Pinned []string
+	// Spaces is the folder with a folder for each agent, of which one sees its own alone: Space, which Within sets. "" keeps
+	// none apart. SpacesMounted has a mount keep them apart, which hides their names as well, and works below folders that agents
+	// write to; else Landlock does.
+	Spaces, Space string
+	SpacesMounted bool
 }
 
 // User is an account of this host.
@@ -78,29 +88,6 @@ func LookupUser(name string) (*User, error) {
 	return found, nil
 }
 
-// Replaces returns the first folder above the path in which this account could put other files into the place of those
-// that lead to it, or "". A folder with the sticky bit keeps the entries of others.
-func (u *User) Replaces(path string) string {
-	for at, dir := RealPath(path), ""; at != "/"; at = dir {
-		dir = filepath.Dir(at)
-		folder, err := os.Stat(dir)
-		if err != nil {
-			continue
-		}
-		entry, err := os.Stat(at)
-		if err != nil {
-			continue
-		}
-		is, of := folder.Sys().(*syscall.Stat_t), entry.Sys().(*syscall.Stat_t)
-		mode := folder.Mode()
-		writes := mode.Perm()&0o002 != 0 || mode.Perm()&0o020 != 0 && (is.Gid == u.GID || slices.Contains(u.Groups, is.Gid))
-		if is.Uid == u.UID || writes && (mode&os.ModeSticky == 0 || of.Uid == u.UID) {
-			return dir
-		}
-	}
-	return ""
-}
-
 // LandlockWorks reports whether this kernel has Landlock.
 func LandlockWorks() bool {
 	version, err := llsys.LandlockGetABIVersion()
@@ -136,26 +123,81 @@ func (c *Confinement) Wrap(cmd *exec.Cmd) *exec.Cmd {
 	// What cannot be found fails as it would without us: the reason is in the error.
 	if len(c.Helper) > 0 && cmd.Err == nil {
 		if _, err := os.Stat(cmd.Path); err == nil || !filepath.IsAbs(cmd.Path) {
-			args := slices.Clone(c.Helper[1:])
-			for _, path := range c.Protect {
-				args = append(args, "--protect", path)
-			}
-			if c.Apart {
-				args = append(args, "--apart")
-			}
-			for _, path := range c.Hide {
-				args = append(args, "--hide", path)
-			}
-			cmd = exec.Command(c.Helper[0], slices.Concat(args, []string{"--", cmd.Path}, cmd.Args[1:])...)
+			cmd = exec.Command(c.Helper[0], slices.Concat(c.Helper[1:], c.args(), []string{"--", cmd.Path}, cmd.Args[1:])...)
 			if c.Apart {
 				cmd.SysProcAttr = ownNamespaces()
 			}
 		}
 	}
 	if c.User != nil {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: c.User.UID, Gid: c.User.GID, Groups: c.User.Groups}}
+		if cmd.SysProcAttr == nil {
+			cmd.SysProcAttr = &syscall.SysProcAttr{}
+		}
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: c.User.UID, Gid: c.User.GID, Groups: c.User.Groups}
 	}
 	return cmd
+}
+
+// args are the confinement as the helper's arguments, which ReadArgs reads.
+func (c *Confinement) args() (args []string) {
+	for _, list := range c.lists() {
+		for _, path := range *list.paths {
+			args = append(args, list.flag, path)
+		}
+	}
+	if c.Apart {
+		args = append(args, "--apart")
+	}
+	switch {
+	case c.Space == "":
+	case c.SpacesMounted:
+		args = append(args, "--mount-space", c.Spaces, c.Space)
+	default:
+		args = append(args, "--space", c.Spaces, c.Space)
+	}
+	return args
+}
+
+type pathList struct {
+	flag  string
+	paths *[]string
+}
+
+func (c *Confinement) lists() []pathList {
+	return []pathList{{"--protect", &c.Protect}, {"--read-only", &c.ReadOnly}, {"--hide", &c.Hide}, {"--pin", &c.Pinned}}
+}
+
+// ReadArgs reads the arguments of the helper: the confinement that it applies, and the command after "--".
+func ReadArgs(args []string) (c Confinement, command []string, err error) {
+	for len(args) > 1 && args[0] != "--" {
+		at := slices.IndexFunc(c.lists(), func(l pathList) bool { return l.flag == args[0] })
+		switch {
+		case at >= 0:
+			into := c.lists()[at].paths
+			*into, args = append(*into, args[1]), args[2:]
+		case args[0] == "--apart":
+			c.Apart, args = true, args[1:]
+		case (args[0] == "--space" || args[0] == "--mount-space") && len(args) > 2:
+			c.SpacesMounted = args[0] == "--mount-space"
+			c.Spaces, c.Space, args = args[1], args[2], args[3:]
+		default:
+			return c, nil, fmt.Errorf("confine: unknown argument %q", args[0])
+		}
+	}
+	if len(args) < 2 || args[0] != "--" {
+		return c, nil, errors.New("confine: expected -- and a command")
+	}
+	return c, args[1:], nil
+}
+
+// Within is the confinement of an agent that works in a folder of Spaces, and sees no other there.
+func (c *Confinement) Within(space string) *Confinement {
+	if c == nil || c.Spaces == "" {
+		return c
+	}
+	own := *c
+	own.Space = space
+	return &own
 }
 
 // Account are the variables that name the user.
@@ -184,24 +226,36 @@ func (c *Confinement) Own(tree string) error {
 	})
 }
 
-// OwnIn gives what was put into a root to the agents' user: the entry, what is below it, and directories above it that were
-// made for it. No link is followed out of the root.
-func (c *Confinement) OwnIn(root *os.Root, rel string) error {
-	if c == nil || c.User == nil {
-		return nil
+// Withheld returns a function that reports whether agents are kept from an entry of a tree, by its path below the tree: the entry
+// is protected, or its mode keeps the agents' user out.
+func (c *Confinement) Withheld(tree string) func(path string, info fs.FileInfo) bool {
+	if c == nil {
+		return func(string, fs.FileInfo) bool { return false }
 	}
-	own := func(path string) error { return root.Lchown(path, int(c.User.UID), int(c.User.GID)) }
-	for dir := filepath.Dir(rel); dir != "."; dir = filepath.Dir(dir) {
-		if err := own(dir); err != nil {
-			return err
-		}
+	tree = RealPath(tree)
+	var secrets []string
+	for _, path := range c.Protect {
+		secrets = append(secrets, RealPath(path))
 	}
-	return fs.WalkDir(root.FS(), filepath.ToSlash(rel), func(path string, _ fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		return own(path)
-	})
+	return func(path string, info fs.FileInfo) bool {
+		path = filepath.Join(tree, path)
+		return slices.ContainsFunc(secrets, func(secret string) bool { return Inside(secret, path) }) || c.User != nil && !c.User.reads(info)
+	}
+}
+
+// reads reports whether the user may read a file or list a folder, by its mode.
+func (u *User) reads(info fs.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	mode := info.Mode().Perm()
+	switch {
+	case !ok || info.Mode()&fs.ModeSymlink != 0:
+		return true
+	case stat.Uid == u.UID:
+		return mode&0o400 != 0
+	case stat.Gid == u.GID || slices.Contains(u.Groups, stat.Gid):
+		return mode&0o040 != 0
+	}
+	return mode&0o004 != 0
 }
 
 // Readable runs a shell as an agent would run, and returns what of the paths it can read, and what of the directories it
@@ -210,8 +264,8 @@ func (c *Confinement) OwnIn(root *os.Root, rel string) error {
 // configured does not show that it holds.
 func (c *Confinement) Readable(paths, dirs []string) (readable, unusable []string, err error) {
 	// It prints r:PATH for what can be read: a file of which the first byte comes, a directory that can be listed and
-	// in which some file gives a byte. Names alone are no secret, and an empty file in the place of another gives none. w:PATH is printed for a directory that cannot be
-	// written to or entered.
+	// in which some file gives a byte. Names alone are no secret, and an empty file in the place of another gives none.
+	// w:PATH is printed for a directory that cannot be written to or entered.
 	const script = `for f; do case $f in r:*) f=${f#r:}; if [ -d "$f" ]; then ls "$f" >/dev/null 2>&1 && [ -n "$(find "$f" -type f -exec head -c 1 {} \; 2>/dev/null | head -c 1)" ] && echo "r:$f"
 else [ "$(head -c 1 "$f" 2>/dev/null | wc -c)" -gt 0 ] && echo "r:$f"; fi ;; w:*) f=${f#w:}; [ -w "$f" ] && [ -x "$f" ] || echo "w:$f" ;; esac; done; true`
 	args := []string{"-c", script, "sh"}
@@ -223,16 +277,12 @@ else [ "$(head -c 1 "$f" 2>/dev/null | wc -c)" -gt 0 ] && echo "r:$f"; fi ;; w:*
 	}
 	cmd := c.Wrap(exec.Command("/bin/sh", args...))
 	cmd.Env, cmd.Dir = []string{"PATH=" + os.Getenv("PATH")}, "/"
-	out, err := cmd.Output()
+	lines, err := linesOf(cmd)
 	if err != nil {
-		var exit *exec.ExitError
-		if errors.As(err, &exit) && len(exit.Stderr) > 0 {
-			err = errors.New(strings.TrimSpace(string(exit.Stderr))) // the helper's reason
-		}
-		return nil, nil, fmt.Errorf("an agent's process cannot be started confined: %w", err)
+		return nil, nil, err
 	}
-	for line := range strings.Lines(string(out)) {
-		kind, path, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
+	for _, line := range lines {
+		kind, path, _ := strings.Cut(line, ":")
 		if kind == "r" {
 			readable = append(readable, path)
 		} else {
@@ -242,32 +292,47 @@ else [ "$(head -c 1 "$f" 2>/dev/null | wc -c)" -gt 0 ] && echo "r:$f"; fi ;; w:*
 	return readable, unusable, nil
 }
 
-// Confine hides paths, applies Landlock to this process and becomes the command. It returns only with an error. What it
+// Writable starts a shell as an agent would run, and returns those of the files that it could open for writing. None of them
+// is changed.
+func (c *Confinement) Writable(files []string) ([]string, error) {
+	if c == nil || len(files) == 0 {
+		return nil, nil
+	}
+	const script = `for f; do if [ -d "$f" ]; then continue; fi; (exec 3>>"$f") 2>/dev/null && echo "$f"; done; true`
+	cmd := c.Wrap(exec.Command("/bin/sh", slices.Concat([]string{"-c", script, "sh"}, files)...))
+	cmd.Env, cmd.Dir = []string{"PATH=" + os.Getenv("PATH")}, "/"
+	return linesOf(cmd)
+}
+
+// linesOf runs a trial of what an agent can do, and returns the lines that it prints.
+func linesOf(cmd *exec.Cmd) (lines []string, err error) {
+	out, err := cmd.Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) && len(exit.Stderr) > 0 {
+			err = errors.New(strings.TrimSpace(string(exit.Stderr))) // the helper's reason
+		}
+		return nil, fmt.Errorf("an agent's process cannot be started confined: %w", err)
+	}
+	for line := range strings.Lines(string(out)) {
+		lines = append(lines, strings.TrimSuffix(line, "\n"))
+	}
+	return lines, nil
+}
+
+// Confine mounts, applies Landlock to this process and becomes the command. It returns only with an error. What Landlock
 // allows is all there is at this moment but the protected paths; in the directories above those nothing new can be made.
 //
 // Landlock has no rule that takes a path away; it allows lists of paths. So everything is allowed that is there,
-// beside the protected ones, level by level. A hidden path needs no rule: nothing of it is there.
-func Confine(c Confinement, command []string) error {
-	if len(command) == 0 {
-		return errors.New("confine: no command")
-	}
+// beside the protected ones, level by level.
+func (c *Confinement) Confine(command []string) error {
 	runtime.LockOSThread() // capabilities and the command are this thread's
 	if c.Apart {
-		if err := hidePaths(c.Hide); err != nil {
+		if err := c.mount(); err != nil {
 			return fmt.Errorf("confine: %w", err)
 		}
 	}
-	var hidden []string
-	for _, path := range c.Protect {
-		hidden = append(hidden, Links(path)...) // else another folder could be put into the place of the protected one
-		if !slices.Contains(c.Hide, path) {
-			hidden = append(hidden, RealPath(path))
-		}
-	}
-	if os.Geteuid() == 0 {
-		hidden = append(hidden, blockDevices()...)
-	}
-	rules := allowBeside("/", hidden, nil)
+	rules := c.rules()
 	// What this kernel does not know is left out (BestEffort). Whether secrets are out of reach is tried for that
 	// reason (Readable) and not taken from here.
 	if err := landlock.V5.BestEffort().RestrictPaths(rules...); err != nil {
@@ -317,27 +382,4 @@ func dropCapabilities() error {
 		return fmt.Errorf("capabilities: %w", err)
 	}
 	return nil
-}
-
-// allowBeside adds rules for all below a directory but what is hidden. The directories above that can be listed.
-func allowBeside(dir string, hidden []string, rules []landlock.Rule) []landlock.Rule {
-	rules = append(rules, landlock.PathAccess(llsys.AccessFSReadDir, dir).IgnoreIfMissing())
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return rules // what cannot be read here the agent cannot read either
-	}
-	for _, entry := range entries {
-		path := filepath.Join(dir, entry.Name())
-		switch {
-		case entry.Type()&os.ModeSymlink != 0 || slices.Contains(hidden, path):
-			// A link's target has a rule of its own, or must have none.
-		case slices.ContainsFunc(hidden, func(h string) bool { return Inside(path, h) }):
-			rules = allowBeside(path, hidden, rules)
-		case entry.IsDir():
-			rules = append(rules, landlock.RWDirs(path).WithRefer().WithIoctlDev().IgnoreIfMissing())
-		default:
-			rules = append(rules, landlock.RWFiles(path).WithIoctlDev().IgnoreIfMissing())
-		}
-	}
-	return rules
 }

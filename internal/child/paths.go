@@ -3,6 +3,7 @@ package child
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -20,31 +21,55 @@ func RealPath(path string) string {
 	return path
 }
 
-// mostLinks bounds how many links one path is followed through, as the kernel does.
-const mostLinks = 40
-
-// Links returns each link that a path leads through, in its own folder. Who replaces one of them leads the path elsewhere.
-func Links(path string) (links []string) {
-	path, err := filepath.Abs(path)
+// Aliases returns where else a path can be reached in this mount namespace, by mounts of a folder above it in two places.
+func Aliases(path string) (found []string) {
+	path = RealPath(path)
+	info, err := os.Stat(path)
+	mounts := mountsHere()
+	if err != nil || len(mounts) == 0 {
+		return nil
+	}
+	var of mount // of those that the path lies below, the innermost and last
+	for _, m := range mounts {
+		if Inside(m.point, path) && len(m.point) >= len(of.point) {
+			of = m
+		}
+	}
+	below, err := filepath.Rel(of.point, path)
 	if err != nil {
 		return nil
 	}
-	at, rest := "/", strings.Split(strings.TrimPrefix(path, "/"), "/")
-	for len(rest) > 0 && len(links) < mostLinks {
-		next := filepath.Join(at, rest[0]) // ".." of a link's target too: at has no link in it
-		rest = rest[1:]
-		target, err := os.Readlink(next)
-		if err != nil {
-			at = next
+	whole := filepath.Join(of.root, below)
+	for _, m := range mounts {
+		if m.device != of.device || !Inside(m.root, whole) {
 			continue
 		}
-		links = append(links, next)
-		if filepath.IsAbs(target) {
-			at = "/"
+		below, err := filepath.Rel(m.root, whole)
+		if err != nil {
+			continue
 		}
-		rest = append(strings.Split(strings.Trim(target, "/"), "/"), rest...)
+		other := filepath.Join(m.point, below)
+		// Another mount may lie over it.
+		if same, err := os.Stat(other); err == nil && other != path && os.SameFile(same, info) && !slices.Contains(found, other) {
+			found = append(found, other)
+		}
 	}
-	return links
+	return found
+}
+
+// mount is a line of mountinfo: the folder root of a device is seen at point.
+type mount struct{ device, root, point string }
+
+func mountsHere() (list []mount) {
+	raw, _ := os.ReadFile("/proc/self/mountinfo") // without it no mount is known
+	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+	for line := range strings.Lines(string(raw)) {
+		// 36 35 98:0 /root /point options …
+		if words := strings.Fields(line); len(words) > 4 {
+			list = append(list, mount{words[2], unescape.Replace(words[3]), unescape.Replace(words[4])})
+		}
+	}
+	return list
 }
 
 // blockDevices are the disks of this machine: root reads every file from them, whatever keeps it from the file.

@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"aqueduct/bridge/budget"
+	"aqueduct/internal/ownfile"
 	"aqueduct/policy"
 	"aqueduct/store"
 )
@@ -99,8 +100,8 @@ type Upstream struct {
 	Name string `yaml:"name"`
 	URL  string `yaml:"url"` // up to and with /v1
 	// KeyFile holds the key, which is sent as a bearer token, or alone in the header that KeyHeader names.
-	KeyFile   string `yaml:"key_file"`
-	KeyHeader string `yaml:"key_header"`
+	KeyFile   ownfile.Secret `yaml:"key_file"`
+	KeyHeader string         `yaml:"key_header"`
 	// Models are the names of models that it answers for; one * stands for any text.
 	Models []string `yaml:"models"`
 	// StreamUsage false: it refuses stream_options, so what a stream uses is estimated.
@@ -156,7 +157,7 @@ func (u *Upstreams) prepare(readKey func(path string) (string, error)) error {
 			continue
 		}
 		var err error
-		if up.key, err = readKey(up.KeyFile); err != nil {
+		if up.key, err = readKey(string(up.KeyFile)); err != nil {
 			return fmt.Errorf("upstream %s: key_file: %w", up.Name, err)
 		}
 	}

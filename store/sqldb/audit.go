@@ -56,6 +56,14 @@ func (r *auditReader) AuditKeyBegun(ctx context.Context, in store.Scope, keyID s
 	return one(ctx, r.conn, scanAudit, selectAudit+" WHERE e.subject_type = '"+store.SubjectAuditKey+"' AND e.subject_id = $1 ORDER BY e.seq LIMIT 1", keyID)
 }
 
+// PolicyChanged implements store.AuditReader.
+func (r *auditReader) PolicyChanged(ctx context.Context, in store.Scope) (store.AuditEntry, error) {
+	if !in.All() {
+		return store.AuditEntry{}, store.ErrNotFound
+	}
+	return one(ctx, r.conn, scanAudit, selectAudit+" WHERE e.subject_type = '"+store.SubjectPolicy+"' ORDER BY e.seq DESC LIMIT 1")
+}
+
 // AppendAudit implements store.AuditTx. The hash is of what will be read back: times in milliseconds, texts as both
 // databases keep them. The lock comes before the head is read and is held until the commit: of two that read
 // the same head, the second would fail by the entry's key, with all that its transaction is about.

@@ -42,8 +42,8 @@ func testPurge(env *storeEnv) {
 			env.Errorf("left: %+v", g)
 		}
 	}
-	if n := len(got[[]store.AuditEntry](env)(env.s.Audit(env.ctx, store.System(), 0, 10))); n != 4 { // two of each full Session
-		env.Errorf("the audit has %d entries of 4", n)
+	if n := len(got[[]store.AuditEntry](env)(env.s.Audit(env.ctx, store.System(), 0, 10))); n != 6 { // three of each full Session
+		env.Errorf("the audit has %d entries of 6", n)
 	}
 	// The name is free, and others' rows are as they were.
 	again := f.session

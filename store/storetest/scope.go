@@ -93,6 +93,9 @@ func insertFull(env *storeEnv, p store.Principal) full {
 			tx.InsertToolCall(env.ctx, f.called), tx.InsertOutbox(env.ctx, store.OutboxItem{ID: env.id(), SessionID: f.session.ID, Kind: "note", Target: "x", CreatedAt: at(1)}))
 	})
 	env.tx(func(tx store.Tx) (err error) {
+		if _, err = tx.AppendAudit(env.ctx, store.AuditEntry{Tenant: p.Tenant, Actor: p.User, Action: "x", SubjectType: store.SubjectPolicy, SubjectID: "p", TS: at(1)}); err != nil {
+			return err
+		}
 		f.keyBegun, err = tx.AppendAudit(env.ctx, store.AuditEntry{Tenant: p.Tenant, Actor: p.User, Action: "x", SubjectType: store.SubjectAuditKey, SubjectID: "key of " + f.session.ID, TS: at(1)})
 		return err
 	})

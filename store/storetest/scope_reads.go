@@ -381,6 +381,7 @@ func unownedReads(env *storeEnv, f full) map[string]sees {
 			}
 			return found(head, err)
 		},
+		"PolicyChanged": func(r store.Reader, in store.Scope) (bool, error) { return found(r.PolicyChanged(env.ctx, in)) },
 		"AuditKeyBegun": func(r store.Reader, in store.Scope) (bool, error) {
 			return found(r.AuditKeyBegun(env.ctx, in, f.keyBegun.SubjectID))
 		},

@@ -57,6 +57,7 @@ unshare -Urm --propagation unchanged sh -c 'umount -l "$S"; umount -l "$HOME/.lo
   mount --move "$S" /tmp/bound.$$; cat "$S/token"'
 unshare -Urmpf --mount-proc --propagation unchanged sh -c 'cat /proc/*/environ; cat "$S/token"'
 ln "$S/token" hard; ln -s "$S/token" soft; cat hard soft; ln -s "$S" softdir; cat softdir/token; cat ./softdir/../aqueduct/token
+cat "$HOME/../state/token" "$HOME/../state/aqueduct/token"
 up=; for i in 1 2 3 4 5 6 7 8; do up=../$up; cat $up"${S#/}"/token; done
 cp -a "$S" copied; cat copied/token; tar c "$S" | cat
 mv "$S" "$S.moved"; mv "$HOME/.local" "$HOME/.moved"; mv "$HOME/.local/state" "$HOME/.local/moved"
@@ -104,7 +105,9 @@ func newConfined(t *testing.T, a as) *confined {
 	}
 	raw, err := os.ReadFile(built)
 	if err == nil {
+		syscall.ForkLock.RLock() // a process that another test starts would have the file open, and it could not be run
 		err = os.WriteFile(c.aq, raw, 0o755)
+		syscall.ForkLock.RUnlock()
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -28,6 +28,12 @@ export function drawUnconfined(note, agents) {
     : `${names.join(', ')}: each of these agents could approve for itself. The server was started with --unconfined.`;
 }
 
+/** agentWarnings are sentences about agents that people should know before they use them. */
+export function agentWarnings(agents) {
+  return agents.filter((agent) => agent.warnings?.includes('shared_workspaces'))
+    .map((agent) => `${agent.name} can reach the folders of other threads.`);
+}
+
 /** canPick: with one agent there is nothing to pick. */
 export function canPick(select) {
   return select.options.length > 2;

@@ -1,7 +1,7 @@
 // Puts the page together: which thread is open is in the address after '#', everything
 // else comes from the server.
 
-import { canPick, drawAgents, drawUnconfined, pickedAgent } from './agents.js';
+import { agentWarnings, canPick, drawAgents, drawUnconfined, pickedAgent } from './agents.js';
 import { cancelRun, chat, lastEvents, listAgents, listThreads, newId, onSignedOut } from './api.js';
 import { setText } from './dom.js';
 import { addMessage, emptyThread, fold } from './fold.js';
@@ -83,6 +83,9 @@ async function refreshAgents() {
     const agents = await listAgents();
     const unknown = drawAgents($('agent'), agents);
     drawUnconfined($('unconfined'), agents);
+    const warnings = agentWarnings(agents);
+    $('warnings').hidden = warnings.length === 0;
+    setText($('warnings'), warnings.join(' '));
     if (unknown && !thread.run?.id) thread.problem = `There is no agent "${unknown}" here. Pick another one, or leave ?agent= out of the address.`;
   } catch {
     return; // without the list a thread begins with the default

@@ -42,7 +42,8 @@ const (
 	TokenRevoked      = "token.revoked"
 	AccessRefused     = "access.refused" // a request without a credential, or of one without the right
 	KeyBegun          = "audit.key_begun"
-	ShareCreated      = "share.created" // or its rights changed
+	PolicyChanged     = "policy.changed" // another policy came in force, or is found in force at a start
+	ShareCreated      = "share.created"  // or its rights changed
 	ShareRemoved      = "share.removed"
 
 	ProxyControlled      = "proxy.controlled" // what its agents run in was changed, or asked to be

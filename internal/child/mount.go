@@ -25,6 +25,9 @@ import (
 //   - a folder above could be renamed, and a false state put into its place for the next start. So each folder above is
 //     mounted over itself: a mount point is neither renamed nor removed.
 //
+// A file that agents may read and must not change is mounted over itself read-only. Of a folder of workspaces an agent sees its own
+// folder alone: an empty folder lies over the others.
+//
 // What else the account owns stays the agent's, and sockets of services that run commands for the account. Those of systemd
 // and of the session bus are hidden too (sessionSockets).
 
@@ -69,57 +72,102 @@ func sameIDs(file string) (ids []syscall.SysProcIDMap) {
 	return ids
 }
 
-// hidePaths lays an empty folder or file over each path. The process has a mount namespace of its own.
+// mount makes the mounts of this confinement. The process has a mount namespace of its own.
 //
 // The working directory is entered anew at the end: a process that stays in the folder below a mount sees, by relative paths,
 // what the mount covers.
-func hidePaths(paths []string) error {
+func (c *Confinement) mount() error {
 	work, err := os.Getwd()
 	if err != nil {
 		return err
 	}
-	paths = slices.Clone(paths)
-	for i := range paths {
-		paths[i] = RealPath(paths[i])
+	hidden, pinned := realPaths(c.Hide), realPaths(c.Pinned)
+	kept := slices.Concat(hidden, pinned)
+	if c.SpacesMounted {
+		kept = append(kept, RealPath(c.Spaces))
 	}
 	// What is mounted here must not reach the namespace above; what is mounted there later may come here.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 		return fmt.Errorf("mounts of its own: %w", err)
 	}
-	for _, dir := range above(paths) {
-		if err := unix.Mount(dir, dir, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
-			return fmt.Errorf("hold %s in its place: %w", dir, err)
+	for _, dir := range above(kept) {
+		if err := hold(dir, false); err != nil {
+			return err
 		}
 	}
-	for _, path := range outermost(append(paths, sessionSockets()...)) {
-		info, err := os.Lstat(path)
-		if err == nil && info.IsDir() {
-			err = unix.Mount("tmpfs", path, "tmpfs", emptyFolderFlags, emptyFolderOptions)
-		} else if err == nil {
-			err = unix.Mount("/dev/null", path, "", unix.MS_BIND, "")
-		}
-		if err != nil {
+	for _, path := range outermost(append(hidden, sessionSockets()...)) {
+		if err := cover(path); err != nil {
 			return fmt.Errorf("hide %s: %w", path, err)
 		}
 	}
+	if c.SpacesMounted && c.Space != "" {
+		if err := mountSpace(RealPath(c.Spaces), RealPath(c.Space)); err != nil {
+			return err
+		}
+	}
+	for _, path := range outermost(pinned) {
+		if err := hold(path, true); err != nil {
+			return err
+		}
+	}
+	// Root could name a program there that the kernel starts outside of all namespaces, as in core_pattern.
 	if os.Geteuid() == 0 {
-		if err := holdKernelSettings(); err != nil {
+		if err := hold("/proc/sys", true); err != nil {
 			return err
 		}
 	}
 	return os.Chdir(work)
 }
 
-// holdKernelSettings makes /proc/sys read-only: root could name a program there that the kernel starts outside of all
-// namespaces, as in core_pattern.
-func holdKernelSettings() error {
-	const settings = "/proc/sys"
-	err := unix.Mount(settings, settings, "", unix.MS_BIND|unix.MS_REC, "")
-	if err == nil {
-		err = unix.Mount("", settings, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
+func realPaths(paths []string) (real []string) {
+	for _, path := range paths {
+		real = append(real, RealPath(path))
+	}
+	return real
+}
+
+// hold mounts a path over itself, so that it can be neither renamed nor removed, nor, where it is readOnly, changed.
+func hold(path string, readOnly bool) error {
+	err := unix.Mount(path, path, "", unix.MS_BIND|unix.MS_REC, "")
+	if err == nil && readOnly {
+		err = unix.MountSetattr(unix.AT_FDCWD, path, unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
 	}
 	if err != nil {
-		return fmt.Errorf("hold %s: %w", settings, err)
+		return fmt.Errorf("hold %s: %w", path, err)
+	}
+	return nil
+}
+
+// cover lays an empty folder or file over a path.
+func cover(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		return unix.Mount("tmpfs", path, "tmpfs", emptyFolderFlags, emptyFolderOptions)
+	}
+	return unix.Mount("/dev/null", path, "", unix.MS_BIND, "")
+}
+
+// mountSpace mounts an empty folder over spaces, and in it the one space.
+func mountSpace(spaces, space string) error {
+	kept, err := unix.Open(space, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("%s: %w", space, err)
+	}
+	defer unix.Close(kept) //nolint:errcheck // nothing was written
+	if err := unix.Mount("none", spaces, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755,size=64k"); err != nil {
+		return fmt.Errorf("mount %s: %w", spaces, err)
+	}
+	if err := os.MkdirAll(space, 0o755); err != nil {
+		return err
+	}
+	if err := unix.Mount(fmt.Sprintf("/proc/self/fd/%d", kept), space, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		return fmt.Errorf("mount %s: %w", space, err)
+	}
+	if err := unix.MountSetattr(unix.AT_FDCWD, spaces, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
+		return fmt.Errorf("mount %s: %w", spaces, err)
 	}
 	return nil
 }
