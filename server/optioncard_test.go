@@ -42,9 +42,9 @@ func TestS43OptionOfAnotherCard(t *testing.T) {
 		t.Fatalf("open %v, options %v", open, shown)
 	}
 	first, second := open[0], open[1]
-	real := strings.TrimPrefix(shown[0], first+":0") // and its MAC
+	mac := strings.TrimPrefix(shown[0], first+":0") // and its MAC
 	options := map[string]string{
-		"guessed": second + ":0", "guessed, of the card": second + ".ask:0", "shown": shown[0], "the MAC of another option": second + ":0" + real,
+		"guessed": second + ":0", "guessed, of the card": second + ".ask:0", "shown": shown[0], "the MAC of another option": second + ":0" + mac,
 		"a cut MAC": second + ":0:x", "an empty MAC": second + ":0:", "the agent's own id": "yes",
 	}
 	for road, body := range map[string]string{

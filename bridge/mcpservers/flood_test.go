@@ -1,11 +1,11 @@
 package mcpservers
 
 import (
+	"aqueduct/internal/bubbletest"
 	"bytes"
 	"fmt"
 	"log/slog"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -15,7 +15,7 @@ import (
 // the log each, and after a quiet time a change is seen after the first pause again.
 func TestS69FloodOfListChanged(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		s := newServer(Config{Logger: slog.New(slog.NewTextHandler(&log, nil)), Changed: func() {}}, Server{Name: "s"}, "epoch")
 		var bad []*mcp.Tool
@@ -58,7 +58,7 @@ func TestS69FloodOfListChanged(t *testing.T) {
 // TestS69APauseEndsWithItsConnection: while a report is waited out, a connection that ends, or is lost, is seen at once.
 func TestS69APauseEndsWithItsConnection(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		s := newServer(Config{Logger: slog.New(slog.DiscardHandler), Changed: func() {}}, Server{Name: "s"}, "epoch")
 		s.pause, s.reported = longestListPause, time.Now()
 		session := new(mcp.ClientSession)

@@ -179,7 +179,7 @@ func (k *keeper) hold(file ownfile.File, steps []ownfile.Step) error {
 	if len(c.Helper) == 0 {
 		return fmt.Errorf("%s: %s can be changed by the account %s that agents run as, and nothing else keeps it from them: give it and its folder to another account", file.Setting, file.Path, c.User.Name)
 	}
-	if last.Info != nil && !last.Info.IsDir() && !file.Secret && links(last.Info) > 1 {
+	if last.Info != nil && !last.Info.IsDir() && !file.Secret && hardLinked(last.Info) {
 		return fmt.Errorf("%s: %s has a second name (a hard link), by which agents could change it: make a copy of it", file.Setting, file.Path)
 	}
 	for _, step := range steps {
@@ -213,12 +213,10 @@ func (k *keeper) hold(file ownfile.File, steps []ownfile.Step) error {
 	return nil
 }
 
-// links is how many names a file has.
-func links(info os.FileInfo) uint64 {
-	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
-		return uint64(stat.Nlink)
-	}
-	return 1
+// hardLinked reports whether a file has another name.
+func hardLinked(info os.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && stat.Nlink > 1
 }
 
 func add(list *[]string, path string) {

@@ -68,7 +68,7 @@ func tryWithin(c *child.Confinement) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(trial) // it is empty
+	defer func() { _ = os.Remove(trial) }() // it is empty
 	cmd := c.Within(trial).Wrap(exec.Command("/bin/sh", "-c", ":"))
 	cmd.Dir = "/"
 	return cmd.Run()

@@ -119,11 +119,11 @@ func (c *Confinement) mount() error {
 	return os.Chdir(work)
 }
 
-func realPaths(paths []string) (real []string) {
+func realPaths(paths []string) (found []string) {
 	for _, path := range paths {
-		real = append(real, RealPath(path))
+		found = append(found, RealPath(path))
 	}
-	return real
+	return found
 }
 
 // hold mounts a path over itself, so that it can be neither renamed nor removed, nor, where it is readOnly, changed.

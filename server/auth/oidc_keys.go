@@ -67,7 +67,7 @@ type keySet struct {
 // VerifySignature implements oidc.KeySet. A token with several signatures is refused: which of them counts is not
 // defined here.
 func (k *keySet) VerifySignature(ctx context.Context, token string) ([]byte, error) {
-	signed, err := jose.ParseSigned(token, joseAlgs())
+	signed, err := jose.ParseSignedCompact(token, joseAlgs())
 	if err != nil || len(signed.Signatures) != 1 {
 		return nil, ErrTokenInvalid
 	}

@@ -103,7 +103,7 @@ func (h *Handler) actingFor(caller auth.Caller, user string) (auth.Caller, error
 			return caller, fault.New(problem.ForeignUser, "A channel says in user_id whom it speaks for.")
 		}
 		caller.Principal = who
-	case auth.KindUser, auth.KindApprover, auth.KindService, auth.KindOperator:
+	case auth.KindUser, auth.KindApprover, auth.KindService, auth.KindOperator, auth.KindMCP:
 		if !caller.Has(auth.RoleUser) {
 			return caller, route.RefuseRole(route.Users)
 		}
