@@ -1,7 +1,6 @@
 package mcpservers
 
 import (
-	"aqueduct/internal/bubbletest"
 	"bytes"
 	"fmt"
 	"log/slog"
@@ -9,6 +8,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"aqueduct/internal/bubbletest"
 )
 
 // TestS69FloodOfListChanged: a server that reports a change every second for an hour has its list read once a minute, with one line of
