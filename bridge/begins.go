@@ -123,7 +123,7 @@ func (in *intake) takePrompt(ctx context.Context) (Reply, bool, error) {
 	}
 	if !in.exists {
 		if in.req.parent != nil {
-			if err := in.req.parent.mayCall(ctx, in.tx); err != nil {
+			if err := in.req.parent.mayCall(ctx, in.tx, in.cfg, in.req.Principal); err != nil {
 				return Reply{}, false, err
 			}
 		}

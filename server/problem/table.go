@@ -86,6 +86,7 @@ func conversations() []Code {
 		{"agent_id_taken", http.StatusConflict, "An agent of that id is in the directory, and it is another's."},
 		{"too_many_agents", http.StatusTooManyRequests, "The caller, or its tenant, has as many registered agents as it may have. Remove some."},
 		{"agent_forbidden", http.StatusForbidden, "The policy does not let this user use the agent."},
+		{"agent_call_forbidden", http.StatusForbidden, "The policy does not let the one agent call the other."},
 		{"agent_call_loop", http.StatusConflict, "The agent that is called is on the way to the call already; the detail has the way."},
 		{"agent_call_depth", http.StatusConflict, "Too many agents would stand between the user and the one that is called."},
 		{"agent_call_breadth", http.StatusTooManyRequests, "The run has as many agents at work, or its prompt led to as many calls, as may be."},
