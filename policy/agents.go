@@ -53,8 +53,8 @@ func (p *Policy) MayUse(by Principal, agentID string) Verdict {
 	return Verdict{Action: Block, Rule: "agents", Reason: "No rule lets this user use the agent."}
 }
 
-// MayCall decides whether the agent from may call another one for a user: Allow or Block. It is asked beside MayUse, which
-// is about the user.
+// MayCall decides whether the agent from may call another one for a user: Allow or Block. MayUse is asked as well: it
+// decides about the user.
 func (p *Policy) MayCall(by Principal, from, agentID string) Verdict {
 	if p.agentCalls == nil {
 		return Verdict{Action: Allow, Rule: "default", Reason: "No rule says which agents may call others."}

@@ -21,17 +21,16 @@ type keeper struct {
 	auth   *Auth
 }
 
-// errTaken is the one refusal of ids and names. Its words are the same for each reason, and none of them is an agent of another
-// tenant.
+// errTaken refuses an id or a name. Its words are the same for each reason; another tenant's agent is never one.
 func errTaken() error {
 	return fault.New(Taken, "The id or the name is that of another agent here, or looks like that of an agent of this server's operator. Choose another.")
 }
 
-// keep writes the row of a registration, and returns its id. Whoever registers the same again only shows that the agent lives:
+// keep writes the row of a registration, and returns its id. To register the same again only shows that the agent lives:
 // agents do so at each of their starts, and the audit would otherwise fill with them.
 //
-// A row is found, or claimed, in turns. The key of the row chooses one of two that register a new id at once; the other finds the
-// row, and is refused like one that came later, or is of another tenant, and claims a row of its own.
+// Two that register a new id at once: the key of the row lets one of them insert it. The other then finds the row, if it is of the
+// same tenant, and is treated like one that came later. Otherwise it claims the tenant's own key.
 func (k keeper) keep(ctx context.Context, a store.Agent) (row string, err error) {
 	id := a.ID
 	for _, key := range []string{id, store.AgentKey(a.Tenant, id)} {

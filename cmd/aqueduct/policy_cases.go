@@ -61,7 +61,7 @@ type policyCase struct {
 	Name      string       `yaml:"name"`
 	Call      *caseCall    `yaml:"call"`
 	MayUse    string       `yaml:"may_use"` // an agent's id, in place of a call
-	From      string       `yaml:"from"`    // beside may_use: the agent that calls it; left out, a user does
+	From      string       `yaml:"from"`    // the agent that calls the one of may_use; left out, a user prompts it
 	Principal *casePerson  `yaml:"principal"`
 	Grants    []caseGrant  `yaml:"grants"`
 	Templates []string     `yaml:"templates"` // given to the principal's whole tenant
