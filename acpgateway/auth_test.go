@@ -115,10 +115,15 @@ func TestAgentIDHasOneOwner(t *testing.T) {
 		if !claim("planner") {
 			t.Error("an id that nobody has is taken")
 		}
-		conn := h.dial(h.token("p1", "planner"))
-		h.must(conn.WriteMessage(websocket.TextMessage, []byte(`{"type":"register_agent","agent":{"id":"p1","name":"x"}}`)))
-		if code := closedWith(conn); code != websocket.ClosePolicyViolation {
-			t.Errorf("a proxy took the id of a registered agent: closed with %d", code)
+		if !claim(store.AgentKey("acme", "second")) { // as where another tenant had the id when this one registered it
+			t.Error("an id that nobody has is taken")
+		}
+		for _, id := range []string{"planner", "second"} {
+			conn := h.dial(h.token("p1", id))
+			h.must(conn.WriteMessage(websocket.TextMessage, []byte(`{"type":"register_agent","agent":{"id":"p1","name":"x"}}`)))
+			if code := closedWith(conn); code != websocket.ClosePolicyViolation {
+				t.Errorf("a proxy took the id of the registered agent %s: closed with %d", id, code)
+			}
 		}
 		p := oldProxy(h, "p2").link()
 		agent := p.begin("t1", "hi")

@@ -52,6 +52,10 @@ func claimAgent(ctx context.Context, tx store.Tx, id string) (bool, error) {
 	if bridge.ReservedAgent(id) {
 		return false, nil
 	}
+	// A tenant may have the id without having the row of that key.
+	if next, err := tx.Agents(ctx, store.System(), store.Page{After: id, Limit: 1}); err != nil || len(next) > 0 && store.AgentID(next[0].ID) == id {
+		return false, err
+	}
 	now := time.Now()
 	first, err := tx.ClaimAgent(ctx, store.Agent{ID: id, Source: store.AgentFromProxy, Protocol: store.AgentACP, RegisteredAt: now, UpdatedAt: now})
 	if err != nil || first {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"aqueduct/agui"
@@ -15,6 +16,7 @@ import (
 	"aqueduct/bridge/tools"
 	"aqueduct/bridge/trace"
 	"aqueduct/internal/fault"
+	"aqueduct/policy"
 	"aqueduct/store"
 )
 
@@ -24,6 +26,8 @@ const (
 	RefusedCallDepth    = "agent_call_depth"
 	RefusedCallBreadth  = "agent_call_breadth"
 	RefusedChildsThread = "child_thread"
+	// RefusedCallForbidden: the policy does not let the one agent call the other.
+	RefusedCallForbidden = "agent_call_forbidden"
 )
 
 const (
@@ -169,12 +173,18 @@ func (p *parentCall) callers() []store.Caller {
 // rootTurn is the Turn of a person's prompt that the call goes back to.
 func (p *parentCall) rootTurn() string { return cmp.Or(p.session.RootTurnID, p.turn.ID) }
 
-// mayCall refuses a call that would not end, or that is one too many.
-func (p *parentCall) mayCall(ctx context.Context, r store.Reader) error {
+// mayCall refuses a call that the policy blocks, that would not end, or that is one too many.
+func (p *parentCall) mayCall(ctx context.Context, r store.Reader, cfg *Config, who store.Principal) error {
+	if p.turn.Status.Terminal() { // since its token was read
+		return ErrRunToken
+	}
+	if cfg.Policy != nil {
+		if v := cfg.Policy.MayCall(policy.Principal(who), p.turn.AgentID, p.agentID); v.Action == policy.Block {
+			return fault.New(RefusedCallForbidden, strings.TrimSpace(fmt.Sprintf("%s may not call %s. %s", p.turn.AgentID, p.agentID, v.Reason)))
+		}
+	}
 	callers := p.callers()
 	switch {
-	case p.turn.Status.Terminal(): // since its token was read
-		return ErrRunToken
 	case slices.ContainsFunc(callers, func(c store.Caller) bool { return c.AgentID == p.agentID }):
 		return fault.New(RefusedCallLoop, fmt.Sprintf("%s is on the way to this call already: %s.", p.agentID, pathText(callers, p.agentID)))
 	case len(callers) > maxCallers:

@@ -60,7 +60,7 @@ func (f *actFinder) find(ctx context.Context) error {
 		return nil
 	}
 	agent := f.agentID(f.cfg.Agents)
-	if f.cfg.Agents.Protocol(agent) == store.AgentACP || ReservedAgent(agent) || f.cfg.mayUse(f.req.Principal, agent) != nil {
+	if f.cfg.Agents.Protocol(f.req.Principal.Tenant, agent) == store.AgentACP || ReservedAgent(agent) || f.cfg.mayUse(f.req.Principal, agent) != nil {
 		return nil // it accepts only prompts, or this user must not use it
 	}
 	if last := lastSaid(f.req.Messages); f.exists && last.Role == agui.RoleTool && !f.known[last.ID] && !f.pairs[last.ToolCallID] {
@@ -123,7 +123,7 @@ func (in *intake) takePrompt(ctx context.Context) (Reply, bool, error) {
 	}
 	if !in.exists {
 		if in.req.parent != nil {
-			if err := in.req.parent.mayCall(ctx, in.tx); err != nil {
+			if err := in.req.parent.mayCall(ctx, in.tx, in.cfg, in.req.Principal); err != nil {
 				return Reply{}, false, err
 			}
 		}

@@ -69,7 +69,7 @@ func (c *calling) add(call *Call, profile Profile) {
 		added = c.input.Added
 	}
 	if len(added) > 0 {
-		call.Messages = withAdded(call.Messages, added, c.cfg.Agents.Protocol(c.row.AgentID) == store.AgentAGUI)
+		call.Messages = withAdded(call.Messages, added, c.cfg.Agents.Protocol(c.log.row.Tenant, c.row.AgentID) == store.AgentAGUI)
 	}
 }
 

@@ -11,12 +11,14 @@ import (
 )
 
 // A client's body may contain messages in the names of others. The stored transcript is authoritative, so in an existing
-// thread they are not part of it. Three kinds are used nevertheless, each marked as the client's:
+// thread they are not part of it. Some are used nevertheless, each marked as the client's:
 //
 //   - A new thread keeps the whole history (seedOf): greetings, imports, forks of another thread.
 //   - An Agent that speaks AG-UI receives messages of the system and of the developer, for the Turn that the body begins or
 //     answers. Such an Agent accepts them from any client. Any other Agent does not receive them: its operator writes its
 //     instructions.
+//   - An Agent that calls another is a client too, but not a person's: what it writes as the system or the developer
+//     reaches no Agent.
 //   - The Agent receives a call that the client made itself, with its result (findPairs), for that Turn.
 //
 // No such message is checked against a policy, answers a Question, or is a tool call of ours: those are rows, not messages.
@@ -69,12 +71,10 @@ type clientMessages struct {
 // loadNew sorts the messages for a new thread.
 func (c clientMessages) loadNew() {
 	c.fresh = usersOf(c.req.Messages, nil)
-	if c.req.parent != nil { // the Agent that calls another is trusted with the messages it sends
-		c.seed, c.fresh = c.req.Messages, c.req.Messages
-		return
-	}
 	c.seed = seedOf(c.req.Messages)
-	c.dropped = c.droppedOf(false)
+	if c.req.parent == nil { // an Agent reads no notes
+		c.dropped = c.droppedOf(false)
+	}
 }
 
 // seedOf returns the history that begins a new thread. Ids are unique in a thread: of two messages with one id the second

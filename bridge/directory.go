@@ -18,14 +18,14 @@ type Availability interface {
 // (agents behind proxies) and bridge/registry (agents that registered themselves). None of them takes away what another
 // has put there: Put and Take compare.
 //
-// An id has one Agent for all tenants, because it is part of addresses and of rules. Who asks for one names the tenant, and
-// finds nothing where the Agent is another tenant's: a thread must not go on with an Agent that has taken the id of one
-// that was removed.
+// Who asks for an Agent names the tenant, and gets its own or everybody's: each tenant may have an Agent of an id that is not
+// everybody's. A thread never goes on with the Agent that another tenant has of the id. Those who put Agents there name them
+// by the ids of their rows (store.AgentKey).
 // Agents come and go while Turns run: a Turn in memory keeps the one that it was made with (newTurn), and the next
 // asks again.
 type Directory struct {
 	mu      sync.RWMutex
-	entries map[string]entry
+	entries map[string]entry // by the id of the row
 	order   []string
 	chosen  string
 	looks   []func(ctx context.Context, id string) error
@@ -34,7 +34,7 @@ type Directory struct {
 	Alone []string
 }
 
-// entry is one Agent. An id has one for all tenants, but only the users of its tenant find it.
+// entry is one Agent. Only the users of its tenant find it.
 type entry struct {
 	agent  Agent
 	tenant string // "" is everybody's
@@ -134,7 +134,7 @@ func (d *Directory) Default(tenant string) string {
 	if chosen != "" && slices.Contains(order, chosen) {
 		return chosen
 	}
-	if own := slices.DeleteFunc(slices.Clone(order), d.isRegistered); len(own) > 0 {
+	if own := d.IDsFor(""); len(own) > 0 {
 		order = own
 	}
 	for _, id := range order {
@@ -149,13 +149,6 @@ func (d *Directory) Default(tenant string) string {
 	return order[0]
 }
 
-// isRegistered reports whether an Agent is of one tenant, as those are that programs register, and not the operator's.
-func (d *Directory) isRegistered(id string) bool {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	return d.entries[id].tenant != ""
-}
-
 // IDs lists all Agents in the order they were added.
 func (d *Directory) IDs() []string {
 	d.mu.RLock()
@@ -163,22 +156,36 @@ func (d *Directory) IDs() []string {
 	return slices.Clone(d.order)
 }
 
-// IDsFor lists those that the users of a tenant may talk to.
+// IDsFor lists those that the users of a tenant may talk to; for "" those that are everybody's.
 func (d *Directory) IDsFor(tenant string) []string {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	return slices.DeleteFunc(slices.Clone(d.order), func(id string) bool { return !d.entries[id].isFor(tenant) })
+	var ids []string
+	for _, key := range d.order {
+		if id := store.AgentID(key); d.entries[key].isFor(tenant) && d.keyOf(tenant, id) == key {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// keyOf is the id of the row of the Agent that the users of a tenant mean by an id, if there is one. The ids of rows are no
+// ids of Agents: rules that name an Agent would not hold for another spelling. It is called with mu held.
+func (d *Directory) keyOf(tenant, id string) string {
+	switch e := d.entries[id]; {
+	case store.AgentID(id) != id:
+		return ""
+	case e.agent != nil && e.isFor(tenant):
+		return id
+	}
+	return store.AgentKey(tenant, id)
 }
 
 // agent finds the one that the users of a tenant mean by an id; nil when there is none.
 func (d *Directory) agent(tenant, id string) Agent {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	e := d.entries[id]
-	if !e.isFor(tenant) {
-		return nil
-	}
-	return e.agent
+	return d.entries[d.keyOf(tenant, id)].agent
 }
 
 // serving returns the Agent that serves a Session's Turns for an id, or nil. For a program's Turns it is the Agent that waits
@@ -204,13 +211,15 @@ func (d *Directory) find(ctx context.Context, tenant, id string) (Agent, error) 
 		return a, nil
 	}
 	for _, look := range d.looks {
-		if a != nil {
-			break
+		for _, key := range []string{id, store.AgentKey(tenant, id)} {
+			if a != nil {
+				return a, nil
+			}
+			if err := look(ctx, key); err != nil {
+				return nil, err
+			}
+			a = d.agent(tenant, id)
 		}
-		if err := look(ctx, id); err != nil {
-			return nil, err
-		}
-		a = d.agent(tenant, id)
 	}
 	return a, nil
 }
@@ -239,11 +248,9 @@ func (d *Directory) anyCancelsOnLeave() bool {
 	return false
 }
 
-// Protocol is how an Agent is spoken to: store.AgentHTTP unless it tells.
-func (d *Directory) Protocol(id string) string {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	if a, ok := d.entries[id].agent.(interface{ Protocol() string }); ok {
+// Protocol is how the Agent that the users of a tenant mean by an id is spoken to: store.AgentHTTP unless it tells.
+func (d *Directory) Protocol(tenant, id string) string {
+	if a, ok := d.agent(tenant, id).(interface{ Protocol() string }); ok {
 		return a.Protocol()
 	}
 	return store.AgentHTTP

@@ -16,7 +16,7 @@ const maxDroppedIDs = 100
 // While a Turn is under way an unknown message of an assistant may be what it is saying, which is kept when its Run ends.
 func (c clientMessages) droppedOf(underWay bool) []agui.Message {
 	var dropped []agui.Message
-	instructs := slices.ContainsFunc(c.req.Messages, isInstruction) && c.agents.Protocol(c.agentID(c.agents)) == store.AgentAGUI
+	instructs := slices.ContainsFunc(c.req.Messages, isInstruction) && c.agents.Protocol(c.req.Principal.Tenant, c.agentID(c.agents)) == store.AgentAGUI
 	for _, m := range c.req.Messages {
 		switch {
 		case c.known[m.ID]:

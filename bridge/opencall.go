@@ -71,7 +71,7 @@ func (o *openCalls) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if o.agents.Protocol(turn.AgentID) == store.AgentACP {
+	if o.agents.Protocol(o.session.Tenant, turn.AgentID) == store.AgentACP {
 		return nil // it keeps its own conversation, and runs its own tools
 	}
 	o.runID, o.turnID, o.agentID = last.ID, turn.ID, turn.AgentID

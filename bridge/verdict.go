@@ -44,7 +44,7 @@ func (in *intake) goesOn() bool {
 		return false
 	}
 	agent := in.agentID(in.cfg.Agents)
-	return in.active.Waiting() && in.active.AgentID == agent && in.cfg.Agents.Protocol(agent) != store.AgentACP
+	return in.active.Waiting() && in.active.AgentID == agent && in.cfg.Agents.Protocol(in.session.Tenant, agent) != store.AgentACP
 }
 
 // The cases are in order of precedence. Nothing else of the request is looked at: what they test was found before

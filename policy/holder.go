@@ -51,6 +51,11 @@ func (h *Holder) Decide(c Call, grants []Grant, now time.Time) Verdict {
 // MayUse is the current Policy's.
 func (h *Holder) MayUse(by Principal, agentID string) Verdict { return h.Current().MayUse(by, agentID) }
 
+// MayCall is the current Policy's.
+func (h *Holder) MayCall(by Principal, from, agentID string) Verdict {
+	return h.Current().MayCall(by, from, agentID)
+}
+
 // LinkOf is the current Policy's.
 func (h *Holder) LinkOf(q Prompted) (Link, string) { return h.Current().LinkOf(q) }
 

@@ -16,6 +16,8 @@ type file struct {
 	Agents    agentRules              `yaml:"agents"`
 	Links     linkRules               `yaml:"links"`
 	Templates map[string]templateFile `yaml:"templates"`
+
+	AgentCalls agentCallRules `yaml:"agent_calls"`
 }
 
 // Parse reads a policy file. What it does not know it refuses.
@@ -32,6 +34,9 @@ func Parse(data []byte) (*Policy, error) {
 	if err := f.Agents.check(); err != nil {
 		return nil, err
 	}
+	if err := f.AgentCalls.check(); err != nil {
+		return nil, err
+	}
 	if err := f.Links.check(); err != nil {
 		return nil, err
 	}
@@ -39,10 +44,10 @@ func Parse(data []byte) (*Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(f.Rules)+len(f.Tools)+len(f.Links)+len(t) == 0 && f.Agents == nil {
+	if len(f.Rules)+len(f.Tools)+len(f.Links)+len(t) == 0 && f.Agents == nil && f.AgentCalls == nil {
 		return nil, errors.New("policy: the file holds no rule; who wants the default leaves the file out")
 	}
-	return &Policy{rules: f.Rules, tools: f.Tools, agents: f.Agents, links: f.Links, templates: t}, nil
+	return &Policy{rules: f.Rules, tools: f.Tools, agents: f.Agents, agentCalls: f.AgentCalls, links: f.Links, templates: t}, nil
 }
 
 // read decodes the file, which may be empty. It is looked through as a tree first, since the decoder does not
@@ -76,7 +81,7 @@ func filled(n *yaml.Node, depth int) error {
 		switch {
 		case key && n.Content[i-1].Value == "match":
 			continue
-		case (depth > 1 || key && n.Content[i-1].Value == "agents") && nothing(child):
+		case (depth > 1 || key && (n.Content[i-1].Value == "agents" || n.Content[i-1].Value == "agent_calls")) && nothing(child):
 			return fmt.Errorf("line %d: there is nothing behind the key", child.Line)
 		}
 		if err := filled(child, depth+1); err != nil {

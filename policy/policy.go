@@ -19,10 +19,12 @@ type Policy struct {
 	agents    agentRules
 	links     linkRules
 	templates []Template
+
+	agentCalls agentCallRules
 }
 
 // Default is the Policy without rules: what only looks or is of low risk is
-// allowed, everything else is asked, and everybody may use every agent.
+// allowed, everything else is asked, everybody may use every agent, and every agent may call every other.
 func Default() *Policy { return &Policy{} }
 
 // Decide finds the first rule that matches, or falls back on the risk of the tool. Grants

@@ -67,3 +67,38 @@ func TestMayUse(t *testing.T) {
 		t.Errorf("an empty section: %+v", v)
 	}
 }
+
+// TestMayCall: the first rule that names both agents and the user decides; with a section, what no rule allows is blocked.
+func TestMayCall(t *testing.T) {
+	t.Parallel()
+	p := example(t)
+	eve := policy.Principal{Tenant: "acme", User: "eve"}
+	for _, c := range []struct {
+		from, agent, rule string
+		want              policy.Action
+	}{
+		{"planner", "research", "agent_calls 1", policy.Allow},
+		{"planner", "payroll-eu", "no-calls-of-payroll", policy.Block},
+		{"research", "planner", "agent_calls", policy.Block},
+		{"planners", "research", "agent_calls", policy.Block},
+		{"", "research", "agent_calls", policy.Block},
+	} {
+		if v := p.MayCall(eve, c.from, c.agent); v.Action != c.want || v.Rule != c.rule || v.Action == policy.Block && v.Reason == "" {
+			t.Errorf("%s calls %s: %+v", c.from, c.agent, v)
+		}
+	}
+	if v := policy.Default().MayCall(eve, "a", "b"); v.Action != policy.Allow {
+		t.Errorf("%+v", v)
+	}
+	for _, bad := range []string{"{from: a}", "{agent: a}", "{from: a, agent: b, verdict: ask}", "{from: '', agent: b}", "{from: [], agent: b}", "{to: b}"} {
+		if _, err := policy.Parse([]byte("agent_calls: [" + bad + "]")); err == nil {
+			t.Errorf("%s is taken", bad)
+		}
+	}
+	if _, err := policy.Parse([]byte("agent_calls:")); err == nil {
+		t.Error("a section whose entries are forgotten is taken")
+	}
+	if _, err := policy.Parse([]byte("agents: [{from: a, agent: b}]")); err == nil {
+		t.Error("from is taken in the section agents")
+	}
+}

@@ -21,6 +21,9 @@ import (
 
 	"aqueduct/agui"
 	"aqueduct/bridge"
+	"aqueduct/bridge/approval/audit"
+	"aqueduct/internal/fault"
+	"aqueduct/internal/ids"
 	"aqueduct/server/auth"
 	"aqueduct/server/channel"
 	"aqueduct/server/decode"
@@ -37,6 +40,7 @@ type agentCalls struct {
 	in       *decode.Decoder
 	out      *streams
 	agents   agentCallers
+	audit    *audit.Log
 }
 
 // Mount adds the routes. The call is open because a run token is no credential of a caller; the handler checks it first.
@@ -99,6 +103,7 @@ func (h *agentCalls) invoke(c echo.Context) error {
 	ctx := c.Request().Context()
 	reply, err := h.sessions.AgentCalls().Begin(ctx, token, call)
 	if err != nil {
+		h.auditForbidden(c, token, who, call, err)
 		return agentProblem(err)
 	}
 	defer h.sessions.AgentCalls().Reads()()
@@ -132,6 +137,26 @@ func (h *agentCalls) invoke(c echo.Context) error {
 		h.left(c, reply, call.Key != "")
 	}
 	return cut(how)
+}
+
+// auditForbidden writes down that the policy refused a call, for the agent or for its user. The error handler knows neither:
+// a run token is no credential of a caller.
+func (h *agentCalls) auditForbidden(c echo.Context, token string, who store.Principal, call bridge.AgentCall, err error) {
+	code := fault.CodeOf(err)
+	if code != bridge.RefusedCallForbidden && code != bridge.RefusedForbiddenAgent {
+		return
+	}
+	ctx := c.Request().Context()
+	from, err := h.sessions.AgentRequests().Caller(ctx, token)
+	if err != nil {
+		return // its run ended a moment ago; the error handler writes an entry
+	}
+	c.Set(audited, true)
+	called := call.AgentID
+	if !ids.ValidName(called) {
+		called = "" // the path may hold anything, and an entry stays for ever
+	}
+	h.audit.Refused(ctx, who, audit.AgentCallRefused, audit.OfAgent(called), map[string]any{"from": from.Session.AgentID, "run_id": from.TurnID, "code": code})
 }
 
 // leaveTime bounds how long a caller's end keeps its handler.

@@ -173,13 +173,13 @@ func TestAgentCallsAgent(t *testing.T) {
 				}
 				frames := c.open(c.request("POST", "/api/agui/chat", body)).rest()
 				answer := <-got
-				if want := "system=be brief,assistant=before,user=what is it?[{city Wien}]"; answer.text() != want || answer.kinds() != "RUNNING delta done" {
+				if want := "assistant=before,user=what is it?[{city Wien}]"; answer.text() != want || answer.kinds() != "RUNNING delta done" {
 					t.Errorf("the caller reads %q, %s (%d %s)", answer.text(), answer.kinds(), answer.status, answer.body)
 				}
 				shown := joined(frames)
-				want := []string{`"type":"SUBAGENT_STARTED"`, `"name":"helper"`, `"type":"SUBAGENT_FINISHED"`, "it is: system=be brief"}
+				want := []string{`"type":"SUBAGENT_STARTED"`, `"name":"helper"`, `"type":"SUBAGENT_FINISHED"`, "it is: assistant=before"}
 				if dialect != "1.0" {
-					want = []string{`"type":"STEP_STARTED"`, `"stepName":"helper"`, `"type":"STEP_FINISHED"`, "it is: system=be brief"}
+					want = []string{`"type":"STEP_STARTED"`, `"stepName":"helper"`, `"type":"STEP_FINISHED"`, "it is: assistant=before"}
 				}
 				for _, part := range want {
 					if !strings.Contains(shown, part) {
@@ -455,7 +455,7 @@ func invocation(agent string) string {
 
 // refusedCall is the answer to the first call that is refused: each agent calls the next of the chain, the root calls the
 // first as many times at once, and the last stays at work.
-func refusedCall(t *testing.T, times int, chain ...string) answer {
+func refusedCall(t *testing.T, p plan, times int, chain ...string) answer {
 	t.Helper()
 	refused := make(chan called, times)
 	calls := func(to string, times int) agentScript {
@@ -477,7 +477,7 @@ func refusedCall(t *testing.T, times int, chain ...string) answer {
 	agents[chain[len(chain)-1]] = func(_ *callEnv, ctx context.Context, _ func(...bridge.Output), _ bridge.Call, _ []approval.Delivery) {
 		<-ctx.Done()
 	}
-	c := newCallEnv(t, agents, plan{})
+	c := newCallEnv(t, agents, p)
 	c.open(c.prompt("t", "r", "go"))
 	select {
 	case got := <-refused:

@@ -145,8 +145,11 @@ func TestEveryCode(t *testing.T) {
 			return gated.do("POST", "/v1/agents/scripted:invoke", fmt.Sprintf(`{"run_id":%q,"input_message":{"role":"user","content":"x"}}`, gated.agent.last().TurnID),
 				"Authorization", "Bearer "+gated.agent.last().RunToken)
 		},
-		"agent_call_depth":   func() answer { return refusedCall(t, 1, "d1", "d2", "d3", "d4", "d5", "d6") },
-		"agent_call_breadth": func() answer { return refusedCall(t, 9, "d1") },
+		"agent_call_forbidden": func() answer {
+			return refusedCall(t, plan{rules: "agent_calls: []"}, 1, "d1")
+		},
+		"agent_call_depth":   func() answer { return refusedCall(t, plan{}, 1, "d1", "d2", "d3", "d4", "d5", "d6") },
+		"agent_call_breadth": func() answer { return refusedCall(t, plan{}, 9, "d1") },
 		"child_thread": func() answer {
 			c, began := workingCall(t)
 			return c.do("POST", "/api/agui/chat", inputBody(c.childOf(<-began).ExternalID, "R", "hi"))
@@ -344,7 +347,7 @@ func TestCodesAreComplete(t *testing.T) {
 		bridge.RefusedRunInProgress, bridge.RefusedRunIDConflict, bridge.RefusedNothingToDo, bridge.RefusedUnknownAgent, bridge.RefusedInvalidID,
 		bridge.RefusedForbiddenAgent, bridge.RefusedNotShared, bridge.RefusedTooManyShares, bridge.RefusedTooManyTurns, bridge.RefusedTenantFull,
 		bridge.RefusedAttachment, bridge.RefusedPartURL, contextstore.RefusedOwner, contextstore.RefusedVersion, contextstore.RefusedFull,
-		registry.Invalid, registry.Taken, registry.TooMany, bridge.RefusedCallLoop, bridge.RefusedCallDepth, bridge.RefusedCallBreadth, bridge.RefusedChildsThread, bridge.CodeChildCancelled,
+		registry.Invalid, registry.Taken, registry.TooMany, bridge.RefusedCallForbidden, bridge.RefusedCallLoop, bridge.RefusedCallDepth, bridge.RefusedCallBreadth, bridge.RefusedChildsThread, bridge.CodeChildCancelled,
 		bridge.ControlRejected, bridge.ControlOffline, bridge.ControlNoAgent, bridge.ControlUnsupported, bridge.ControlNotOffered, bridge.ControlFailed,
 		bridge.ControlTimeout, bridge.ControlUnknown, bridge.ControlConnected,
 		approval.AlreadyDecided, approval.AskerLost, approval.AlreadyDelivered, approval.AlreadyDispatched, approval.NotApprover, approval.FourEyes,

@@ -181,7 +181,7 @@ func resources(cfg Config, in *decode.Decoder, open *limit.Sockets, leaving, dra
 		&delegations{approvals: cfg.Approvals, store: cfg.Store, in: in},
 		&auditPage{store: cfg.Store, in: in},
 		&agents{registry: cfg.Agents, sessions: callers, in: in, shared: cfg.SharedWorkspaces},
-		&agentCalls{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out, agents: callers},
+		&agentCalls{sessions: cfg.Sessions, store: cfg.Store, in: in, out: out, agents: callers, audit: cfg.Audit},
 		&toolProxy{sessions: cfg.Sessions, store: cfg.Store, in: in, agents: callers, draining: draining},
 		&toolRegistry{tools: cfg.Tools, store: cfg.Store, checkURL: cfg.CheckURL, in: in, agents: callers},
 		&permissionSockets{sessions: cfg.Sessions, approvals: cfg.Approvals, store: cfg.Store, auth: cfg.Auth, in: in, open: open, log: cfg.Logger},

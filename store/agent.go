@@ -2,13 +2,14 @@ package store
 
 import (
 	"context"
+	"strings"
 	"time"
 )
 
 // Agent is an entry of the directory: who an id belongs to, and how the agent of that id is reached. Agents of flags and
 // proxies have entries too, without an endpoint: what reaches them is the program's, and the row only holds the id.
 type Agent struct {
-	ID     string
+	ID     string // of the row; AgentID is the id by which its users name it
 	Tenant string // whose users may talk to it; "" is everybody
 	Owner  string // the user who registered it; "" is the operator
 	Source AgentSource
@@ -23,6 +24,28 @@ type Agent struct {
 	LastHeartbeatAt time.Time // zero: never
 	RegisteredAt    time.Time
 	UpdatedAt       time.Time // of everything but the heartbeat
+}
+
+// agentKeyMark begins the part of a row's id that names the tenant. No id of an agent has it, and it is less than all that an
+// id may have, so that rows are in the order of the agents' ids.
+const agentKeyMark = "!"
+
+// AgentKey is the id of the row of a registered agent whose own id another tenant's row has. Where no other has it, the row's
+// id is the agent's: servers of earlier versions know no other, and keep working with the same rows.
+func AgentKey(tenant, id string) string { return id + agentKeyMark + tenant }
+
+// AgentID is the agent's id in the id of its row.
+func AgentID(key string) string {
+	id, _, _ := strings.Cut(key, agentKeyMark)
+	return id
+}
+
+// AfterAgent is the position after all rows of agents of that id, for a Page.
+func AfterAgent(id string) string {
+	if id == "" {
+		return ""
+	}
+	return id + "\"" // the character after the mark
 }
 
 // AgentSource is where an Agent was named.

@@ -48,19 +48,23 @@ type Entry struct {
 // Entries lists the agents that the users of the caller's tenant may talk to, by id, and the id that the next page begins
 // after; "" at the end.
 func (r *Registry) Entries(ctx context.Context, who store.Principal, page store.Page) (list []Entry, next string, err error) {
+	page.After = store.AfterAgent(page.After)
 	rows, err := r.cfg.Store.Agents(ctx, store.As(who), page)
 	for _, row := range rows {
-		list = append(list, r.entry(who, row))
+		// Rows of one id follow one another: that of everybody's agent goes before the tenant's own.
+		if e := r.entry(who, row); len(list) == 0 || list[len(list)-1].ID != e.ID {
+			list = append(list, e)
+		}
 	}
 	if len(rows) == page.Size() {
-		next = rows[len(rows)-1].ID
+		next = store.AgentID(rows[len(rows)-1].ID)
 	}
 	return list, next, err
 }
 
 // Entry is one of them, or store.ErrNotFound.
 func (r *Registry) Entry(ctx context.Context, who store.Principal, id string) (Entry, error) {
-	row, err := r.cfg.Store.Agent(ctx, store.As(who), id)
+	row, err := find(ctx, r.cfg.Store, who, id)
 	return r.entry(who, row), err
 }
 
@@ -68,7 +72,7 @@ func (r *Registry) Entry(ctx context.Context, who store.Principal, id string) (E
 // one of them cannot reach it, which is the truth: each answers for the prompts that it would send.
 func (r *Registry) entry(who store.Principal, row store.Agent) Entry {
 	e := Entry{
-		ID: row.ID, Name: cmp.Or(row.Name, row.ID), Protocol: row.Protocol, Source: row.Source, Capabilities: row.Capabilities,
+		ID: store.AgentID(row.ID), Name: cmp.Or(row.Name, store.AgentID(row.ID)), Protocol: row.Protocol, Source: row.Source, Capabilities: row.Capabilities,
 		LastHeartbeatAt: row.LastHeartbeatAt, RegisteredAt: row.RegisteredAt,
 		Unconfined: r.cfg.Directory.Unconfined(row.ID),
 	}

@@ -92,7 +92,7 @@ func isMissing(err error) bool { return errors.Is(err, store.ErrNotFound) }
 // cannot wait for the owner of the entry.
 func (r *Registry) claimOwn(ctx context.Context) error {
 	// Claims and what is given up are one transaction, of which other replicas see all or nothing.
-	own := r.cfg.Directory.IDs()
+	own := r.cfg.Directory.IDsFor("") // not what is registered: a chat may have had it looked up already
 	return r.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		for _, id := range own {
 			if err := r.claim(ctx, tx, id); err != nil {
@@ -106,6 +106,14 @@ func (r *Registry) claimOwn(ctx context.Context) error {
 				return err
 			}
 			for _, row := range rows {
+				if id := store.AgentID(row.ID); id != row.ID && slices.Contains(own, id) {
+					if err := r.replaced(ctx, tx, row, time.Now()); err != nil {
+						return err
+					}
+					if _, err := tx.DeleteAgent(ctx, row.ID, row.Source); err != nil {
+						return err
+					}
+				}
 				// An earlier version let reserved ids be registered; nothing ever called those agents.
 				if row.Source == store.AgentFromConfig && !slices.Contains(own, row.ID) || bridge.ReservedAgent(row.ID) {
 					if _, err := tx.DeleteAgent(ctx, row.ID, row.Source); err != nil {
@@ -125,7 +133,7 @@ func (r *Registry) claimOwn(ctx context.Context) error {
 // claimed its id at an earlier start. A registration that is replaced is audited, because its owner loses an agent by it.
 func (r *Registry) claim(ctx context.Context, tx store.Tx, id string) error {
 	now := time.Now()
-	a := store.Agent{ID: id, Source: store.AgentFromConfig, Protocol: r.cfg.Directory.Protocol(id), RegisteredAt: now, UpdatedAt: now}
+	a := store.Agent{ID: id, Source: store.AgentFromConfig, Protocol: r.cfg.Directory.Protocol("", id), RegisteredAt: now, UpdatedAt: now}
 	first, err := tx.ClaimAgent(ctx, a)
 	if err != nil || first {
 		return err
@@ -137,8 +145,13 @@ func (r *Registry) claim(ctx context.Context, tx store.Tx, id string) error {
 	if _, err := tx.UpdateAgent(ctx, a); err != nil || before.Source != store.AgentFromAPI {
 		return err
 	}
-	return audit.AppendAt(ctx, tx, audit.Nobody(before.Tenant), audit.AgentRegistered, audit.OfAgent(id),
-		map[string]string{"source": string(a.Source), "before": before.Endpoint, "owner_before": before.Owner}, now)
+	return r.replaced(ctx, tx, before, now)
+}
+
+// replaced audits, in its tenant, that a registered agent gave way to the operator's of the same id.
+func (r *Registry) replaced(ctx context.Context, tx store.Tx, before store.Agent, now time.Time) error {
+	return audit.AppendAt(ctx, tx, audit.Nobody(before.Tenant), audit.AgentRegistered, audit.OfAgent(store.AgentID(before.ID)),
+		map[string]string{"source": string(store.AgentFromConfig), "before": before.Endpoint, "owner_before": before.Owner}, now)
 }
 
 // Register adds an agent of the caller's tenant, or changes one that is the caller's. The error is a *fault.Error when it
@@ -147,63 +160,23 @@ func (r *Registry) Register(ctx context.Context, who store.Principal, reg Regist
 	if err := reg.check(r.cfg.CheckURL); err != nil {
 		return err
 	}
-	if bridge.ReservedAgent(reg.AgentID) {
-		return errors.Join(fault.New(Taken, ""), r.refused(ctx, who, reg))
-	}
 	now := time.Now()
 	a := store.Agent{
 		ID: reg.AgentID, Tenant: who.Tenant, Owner: who.User, Source: store.AgentFromAPI, Protocol: reg.Protocol, Name: r.cfg.Secrets.Filter.Text(reg.Name),
 		Endpoint: reg.Endpoint, Capabilities: r.cfg.Secrets.Filter.JSON(reg.Capabilities), LastHeartbeatAt: now, RegisteredAt: now, UpdatedAt: now,
 	}
-	if err := r.syncer.sealer.seal(&a, reg.Auth); err != nil {
+	var key string
+	err := r.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
+		key, err = keeper{tx, who, r.cfg.Directory.IDsFor(""), &r.syncer.sealer, reg.Auth}.keep(ctx, a)
 		return err
-	}
-	err := r.cfg.Store.InTx(ctx, func(tx store.Tx) error { return keep(ctx, tx, who, a) })
+	})
 	if fault.CodeOf(err) == Taken {
 		return errors.Join(err, r.refused(ctx, who, reg))
 	}
 	if err != nil {
 		return err
 	}
-	return r.syncer.one(ctx, a.ID)
-}
-
-// keep writes the row of a registration. Who registers the same again only shows that the agent lives: agents do so at each
-// of their starts, and the audit would otherwise fill with them.
-//
-// The row is claimed first, and read only where that failed. Of two that register a new id at once the key of the row
-// chooses one, and the other is refused like one that came later.
-func keep(ctx context.Context, tx store.Tx, who store.Principal, a store.Agent) error {
-	details := map[string]string{"endpoint": a.Endpoint}
-	first, err := tx.ClaimAgent(ctx, a)
-	if err != nil {
-		return err
-	}
-	if !first {
-		before, err := tx.Agent(ctx, store.System(), a.ID)
-		if err != nil {
-			return err
-		}
-		if !mayManage(who, before) {
-			return fault.New(Taken, "")
-		}
-		a.Owner = before.Owner // an administrator who mends an entry does not take it away
-		if _, err := tx.BeatAgent(ctx, a.ID, a.LastHeartbeatAt); err != nil {
-			return err
-		}
-		if _, err := tx.UpdateAgent(ctx, a); err != nil {
-			return err
-		}
-		if before.Endpoint == a.Endpoint {
-			return nil // agents register at each of their starts
-		}
-		details["before"] = before.Endpoint
-	}
-	err = audit.AppendAt(ctx, tx, who, audit.AgentRegistered, audit.OfAgent(a.ID), details, a.UpdatedAt)
-	if err != nil || !first {
-		return err
-	}
-	return mayHave(ctx, tx, who)
+	return r.syncer.one(ctx, key)
 }
 
 // mayHave refuses a registration that is one too many. It is called behind the audit's entry, which one transaction at a time
@@ -240,10 +213,10 @@ func (r *Registry) refused(ctx context.Context, who store.Principal, reg Registr
 // Beat notes that an agent lives. store.ErrNotFound when the caller has no agent of that id.
 func (r *Registry) Beat(ctx context.Context, who store.Principal, id string) error {
 	return r.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		if err := manageable(ctx, tx, who, id); err != nil {
-			return err
+		a, err := manageable(ctx, tx, who, id)
+		if err == nil {
+			_, err = tx.BeatAgent(ctx, a.ID, time.Now())
 		}
-		_, err := tx.BeatAgent(ctx, id, time.Now())
 		return err
 	})
 }
@@ -251,11 +224,12 @@ func (r *Registry) Beat(ctx context.Context, who store.Principal, id string) err
 // Remove takes an agent out of the directory. What it is at goes on to its end; its threads get no further answer.
 // store.ErrNotFound when the caller has no agent of that id.
 func (r *Registry) Remove(ctx context.Context, who store.Principal, id string) error {
-	err := r.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		if err := manageable(ctx, tx, who, id); err != nil {
+	var a store.Agent
+	err := r.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
+		if a, err = manageable(ctx, tx, who, id); err != nil {
 			return err
 		}
-		if _, err := tx.DeleteAgent(ctx, id, store.AgentFromAPI); err != nil {
+		if _, err := tx.DeleteAgent(ctx, a.ID, store.AgentFromAPI); err != nil {
 			return err
 		}
 		return audit.Append(ctx, tx, who, audit.AgentRemoved, audit.OfAgent(id), nil)
@@ -263,14 +237,26 @@ func (r *Registry) Remove(ctx context.Context, who store.Principal, id string) e
 	if err != nil {
 		return err
 	}
-	return r.syncer.one(ctx, id)
+	return r.syncer.one(ctx, a.ID)
 }
 
 // manageable finds an agent that the caller may change. Another's is as unknown as one that does not exist.
-func manageable(ctx context.Context, tx store.Tx, who store.Principal, id string) error {
-	a, err := tx.Agent(ctx, store.As(who), id)
+func manageable(ctx context.Context, tx store.Tx, who store.Principal, id string) (store.Agent, error) {
+	a, err := find(ctx, tx, who, id)
 	if err == nil && !mayManage(who, a) {
 		err = store.ErrNotFound
 	}
-	return err
+	return a, err
+}
+
+// find is the agent that the caller's tenant means by an id: everybody's, or its own. The ids of rows are no ids of agents.
+func find(ctx context.Context, r store.Reader, who store.Principal, id string) (store.Agent, error) {
+	if store.AgentID(id) != id {
+		return store.Agent{}, store.ErrNotFound
+	}
+	a, err := r.Agent(ctx, store.As(who), id)
+	if isMissing(err) {
+		a, err = r.Agent(ctx, store.As(who), store.AgentKey(who.Tenant, id))
+	}
+	return a, err
 }

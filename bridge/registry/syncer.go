@@ -122,7 +122,7 @@ func (s *syncer) apply(row store.Agent) {
 		return
 	}
 	c := settingsOf(row.Capabilities)
-	next := made{row, s.make(Upstream{ID: row.ID, URL: row.Endpoint, Protocol: row.Protocol, Header: header, Secret: secret, Resumable: c.Resumable, KeepRaw: c.Raw == KeepRaw})}
+	next := made{row, s.make(Upstream{ID: store.AgentID(row.ID), URL: row.Endpoint, Protocol: row.Protocol, Header: header, Secret: secret, Resumable: c.Resumable, KeepRaw: c.Raw == KeepRaw})}
 	// Put compares: an agent of a flag or of a proxy may have come under this id since the row was written, and the
 	// operator's goes first. Its claim then changes the row, which is read as one that is no registration.
 	if !s.directory.Put(row.Tenant, row.ID, s.before(row.ID), next.agent) {

@@ -61,6 +61,7 @@ type policyCase struct {
 	Name      string       `yaml:"name"`
 	Call      *caseCall    `yaml:"call"`
 	MayUse    string       `yaml:"may_use"` // an agent's id, in place of a call
+	From      string       `yaml:"from"`    // the agent that calls the one of may_use; left out, a user prompts it
 	Principal *casePerson  `yaml:"principal"`
 	Grants    []caseGrant  `yaml:"grants"`
 	Templates []string     `yaml:"templates"` // given to the principal's whole tenant
@@ -138,6 +139,12 @@ func (c policyCase) try(p *policy.Policy) (string, error) {
 	// The zero Now of a case without one is before the end of every Grant that has an end.
 	if (c.Call == nil) == (c.MayUse == "") {
 		return "", errors.New("a case has either a call or may_use")
+	}
+	if c.Call != nil && c.From != "" {
+		return "", errors.New("from is the agent that calls the one of may_use; a call has agent")
+	}
+	if c.From != "" {
+		return c.Want.differs(p.MayCall(by, c.From, c.MayUse)), nil
 	}
 	if c.Call == nil {
 		return c.Want.differs(p.MayUse(by, c.MayUse)), nil

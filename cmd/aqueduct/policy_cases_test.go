@@ -65,6 +65,7 @@ func TestPolicyTestRefuses(t *testing.T) {
 		"- {name: a, call: {tool: x}, grants: [{tool: x}], want: {verdict: ask}}": "a match is an object",
 		"- {name: a, call: {tool: x}, templates: [x], want: {verdict: ask}}":      `no template "x"`,
 		"- {name: a, call: {tool: x}, may_use: y, want: {verdict: ask}}":          "either a call or may_use",
+		"- {name: a, call: {tool: x}, from: y, want: {verdict: ask}}":             "from is the agent that calls",
 		"- {name: a, call: {args: {1: 2}}, want: {verdict: ask}}":                 "unsupported type",
 		"- {name: a, call: {tool: x}, now: yesterday, want: {verdict: ask}}":      "parsing time",
 	} {

@@ -83,9 +83,10 @@ func conversations() []Code {
 	return []Code{
 		{"agent_unknown", http.StatusBadRequest, "There is no agent of that name, or the thread belongs to another one."},
 		{"nothing_to_do", http.StatusBadRequest, "Neither a new message, nor an answer, nor a thread to join."},
-		{"agent_id_taken", http.StatusConflict, "An agent of that id is in the directory, and it is another's."},
+		{"agent_id_taken", http.StatusConflict, "The id or the name of an agent is another's in the caller's tenant or the operator's, or looks like one of the operator's."},
 		{"too_many_agents", http.StatusTooManyRequests, "The caller, or its tenant, has as many registered agents as it may have. Remove some."},
 		{"agent_forbidden", http.StatusForbidden, "The policy does not let this user use the agent."},
+		{"agent_call_forbidden", http.StatusForbidden, "The policy does not let the one agent call the other."},
 		{"agent_call_loop", http.StatusConflict, "The agent that is called is on the way to the call already; the detail has the way."},
 		{"agent_call_depth", http.StatusConflict, "Too many agents would stand between the user and the one that is called."},
 		{"agent_call_breadth", http.StatusTooManyRequests, "The run has as many agents at work, or its prompt led to as many calls, as may be."},

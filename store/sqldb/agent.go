@@ -9,7 +9,7 @@ import (
 )
 
 type (
-	// The directory of agents. Unlike tools, an id has one row for all tenants: it is part of addresses.
+	// The directory of agents. The id of a row is that of the agent, or store.AgentKey.
 	agentReader struct{ *conn }
 
 	// An id is claimed by inserting its row, so of two that want it the key chooses one.

@@ -33,8 +33,9 @@ const (
 	ToolConfirmed     = "tool.confirmed"   // by the approval of a call
 	AgentRegistered   = "agent.registered" // or got another endpoint
 	AgentRemoved      = "agent.removed"
-	AgentRefused      = "agent.refused"     // a registration under an id that is another's
-	ThreadControlled  = "thread.controlled" // mode, config and the like of a thread's agent
+	AgentRefused      = "agent.refused"      // a registration under an id that is another's
+	AgentCallRefused  = "agent.call_refused" // of an agent by another, by the policy
+	ThreadControlled  = "thread.controlled"  // mode, config and the like of a thread's agent
 	SignedIn          = "session.started"
 	SignedOut         = "session.ended"
 	SignInRefused     = "session.refused"
