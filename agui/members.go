@@ -49,14 +49,16 @@ func (m *members) set(k string, v json.RawMessage) {
 
 // remove keeps the order of the other keys.
 func (m *members) remove(k string) {
-	old, there := m.vals[k]
-	if !there {
+	if _, there := m.vals[k]; !there {
 		return
 	}
-	m.size -= len(old) + len(k) + 4
+	m.size -= m.sizeOf(k)
 	delete(m.vals, k)
 	m.keys = slices.DeleteFunc(m.keys, func(have string) bool { return have == k })
 }
+
+// sizeOf is how much of size a member is.
+func (m *members) sizeOf(k string) int { return len(m.vals[k]) + len(k) + 4 }
 
 // put sets a value, or removes what has none.
 func (m *members) put(k string, v json.RawMessage) {

@@ -143,11 +143,12 @@ func TooLargeKeys(state json.RawMessage) (keys []string) {
 	}
 	bySize := slices.Clone(fields.keys)
 	slices.SortStableFunc(bySize, func(a, b string) int { return len(fields.vals[b]) - len(fields.vals[a]) })
+	size := fields.size
 	for _, key := range bySize {
-		if fields.size <= MaxStateBytes {
+		if size <= MaxStateBytes {
 			break
 		}
-		fields.remove(key)
+		size -= fields.sizeOf(key)
 		keys = append(keys, key)
 	}
 	return keys

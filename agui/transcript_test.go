@@ -2,9 +2,11 @@ package agui_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"aqueduct/agui"
 )
@@ -53,6 +55,33 @@ func TestPatchWithoutTranscript(t *testing.T) {
 		if got := string(d.PatchWithoutTranscript(json.RawMessage(c.ops))); got != c.want {
 			t.Errorf("%s: %s", name, got)
 		}
+	}
+}
+
+// TestS47TooLargeKeysIsLinear: a state of many keys is named without walking them for each. A quadratic search of these took minutes.
+func TestS47TooLargeKeysIsLinear(t *testing.T) {
+	t.Parallel()
+	state := func(keys int) json.RawMessage {
+		var b strings.Builder
+		for i := range keys {
+			fmt.Fprintf(&b, `,"%x":0`, i)
+		}
+		return json.RawMessage("{" + b.String()[1:] + "}")
+	}
+	few, many := state(30_000), state(240_000)
+	took := func(raw json.RawMessage) time.Duration {
+		least := time.Hour
+		for range 3 {
+			began := time.Now()
+			if len(agui.TooLargeKeys(raw)) == 0 {
+				t.Fatal("no key is named")
+			}
+			least = min(least, time.Since(began))
+		}
+		return least
+	}
+	if a, b := took(few), took(many); b > 8*5*a { // eight times as many
+		t.Errorf("eight times the keys take %v, after %v", b, a)
 	}
 }
 

@@ -85,6 +85,25 @@ func (t *answerTaker) questionOfAgent(ctx context.Context, id string) (approval.
 	return named[0], nil
 }
 
+// shownMembers are the members of an event in which agents write what the person reads.
+var shownMembers = []string{"message", "question", "prompt", "description", "title", "text"}
+
+// showsTitle reports whether what an event shows is the title of a Question, and nothing else. An event in which the title stands
+// beside another text may have been shown without it.
+func showsTitle(event map[string]json.RawMessage, title string) (shows bool) {
+	for _, key := range shownMembers {
+		var text string
+		if json.Unmarshal(event[key], &text) != nil || text == "" {
+			continue
+		}
+		if text != title {
+			return false
+		}
+		shows = true
+	}
+	return shows
+}
+
 // isEventOf reports whether an event is the one that asked a Question: its value, or one with an id of it. The client returns
 // it as text or as JSON, and masked, so it is compared with the masked row. An agent that asks by an outcome may also have
 // sent the event, whose value is not kept: it has the Question's text.
@@ -104,10 +123,8 @@ func isEventOf(event json.RawMessage, q approval.Question) bool {
 	_ = json.Unmarshal(value, &ids) // a value that is not an object has none
 	_, asked, _ := strings.Cut(q.Call.UpstreamID, "/")
 	parts := append(strings.FieldsFunc(asked, func(r rune) bool { return r == '/' || r == ':' }), q.Call.ID)
-	for _, value := range ids {
-		if json.Unmarshal(value, &text) == nil && text != "" && text == q.Approval.Title && !q.OnInterrupt() {
-			return true
-		}
+	if !q.OnInterrupt() && showsTitle(ids, q.Approval.Title) {
+		return true
 	}
 	for _, key := range []string{"questionId", "interruptId", "interrupt_id", "id", "toolCallId"} {
 		if json.Unmarshal(ids[key], &text) == nil && slices.Contains(parts, text) {

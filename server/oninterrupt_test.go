@@ -257,6 +257,28 @@ func TestOnInterruptStaleCard(t *testing.T) {
 	})
 }
 
+// TestS43EventShowsAnother: the card of an event that has a permission's title somewhere beside what it shows is no card of that
+// permission.
+func TestS43EventShowsAnother(t *testing.T) {
+	for _, event := range []string{
+		`{"question":"Which colour?","note":"Remove all?"}`, `{"question":"Which colour?","message":"Remove all?"}`, `{"any":"Remove all?"}`,
+	} {
+		t.Run(event, func(t *testing.T) {
+			t.Parallel()
+			onBothDatabases(t, func(t *testing.T, db database) {
+				h, peer := withAGUIPeer(t, db.open, func(int, aguiInput) string {
+					return aguiBegin + custom("on_interrupt", event, "") + interrupting(shownCall, `{"id":"i2","reason":"tool_call","toolCallId":"c1","message":"Remove all?"}`)
+				})
+				h.chat("T", "R1", "hi")
+				again := joined(h.open(h.request("POST", "/api/agui/chat", command("T", "R2", `{"resume":{"approved":true},"interruptEvent":`+event+`}`))).rest())
+				if open := h.inbox("PENDING"); len(open) != 1 || open[0].Title != "Remove all?" || !strings.Contains(again, "question_unknown") || peer.times() != 1 {
+					t.Errorf("the card of another question answered: %+v\n%s", open, again)
+				}
+			})
+		})
+	}
+}
+
 // TestOnInterruptWithoutAnAnswer: what no person answered is never a person's answer: the agent, which takes no other, is not called,
 // and its Turn ends as cancelled.
 func TestOnInterruptWithoutAnAnswer(t *testing.T) {

@@ -80,7 +80,7 @@ type proxyProcess struct {
 
 func (y *acpEnv) startProxy() {
 	y.t.Helper()
-	y.runProxy("--url", y.agentURL(), "--id", proxyID, "--token-file", filepath.Join(y.dir, "token"), "--cwd", y.dir, "--", os.Args[0])
+	y.runProxy("--url", y.agentURL(), "--id", proxyID, "--token-file", filepath.Join(y.dir, "token"), "--cwd", y.t.TempDir(), "--", os.Args[0])
 }
 
 // agentURL is where proxies link, over the wire.
