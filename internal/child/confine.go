@@ -353,8 +353,8 @@ func (c *Confinement) Confine(command []string) error {
 }
 
 // dropCapabilities takes from root what passes Landlock by: kernels let a process that may watch the machine's performance read
-// another process's environment, and disks, modules and device nodes are files by another way. The caller becomes the
-// command on this thread, and only this thread's sets count then.
+// another process's environment, disks, modules and device nodes are files by another way, and a raw socket reads the token
+// on its way over loopback. The caller becomes the command on this thread, and only this thread's sets count then.
 // Which ones: those that reach around the file system, to other processes' memory, or to the kernel.
 //
 // An account other than root has capabilities only in a namespace of its own, and keeps none: with them it could lift what was
@@ -365,7 +365,7 @@ func dropCapabilities() error {
 	}
 	for _, c := range []uintptr{
 		unix.CAP_PERFMON, unix.CAP_SYS_ADMIN, unix.CAP_SYS_PTRACE, unix.CAP_BPF, unix.CAP_SYS_MODULE, unix.CAP_SYS_RAWIO, unix.CAP_MKNOD,
-		unix.CAP_DAC_READ_SEARCH, unix.CAP_CHECKPOINT_RESTORE, unix.CAP_SYS_BOOT,
+		unix.CAP_DAC_READ_SEARCH, unix.CAP_CHECKPOINT_RESTORE, unix.CAP_SYS_BOOT, unix.CAP_NET_RAW, unix.CAP_NET_ADMIN,
 	} {
 		// A kernel that does not know one has nothing to drop.
 		if err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err != nil && !errors.Is(err, unix.EINVAL) {
