@@ -28,7 +28,7 @@ func TestS05RefusedProxyRegisters(t *testing.T) {
 		t.Fatal(err)
 	}
 	settings, err := json.Marshal(map[string]any{
-		"url": y.agentURL(), "id": proxyID, "cwd": y.dir, "agent_command": []string{os.Args[0]}, "auth_token": "refused-token",
+		"url": y.agentURL(), "id": proxyID, "cwd": t.TempDir(), "agent_command": []string{os.Args[0]}, "auth_token": "refused-token",
 		"register_url": y.url + "/api/admin/acp-proxy/register", "bootstrap_token": strings.TrimSpace(string(bootstrap)), "state": filepath.Join(y.dir, "state"),
 	})
 	path = filepath.Join(y.dir, "proxy.json")
