@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"aqueduct/bridge/approval/audit"
 	"aqueduct/server/auth"
 	"aqueduct/server/limit"
 	"aqueduct/store"
@@ -98,6 +99,22 @@ func (r *reader) synced(open ...string) frame {
 		r.t.Fatal("no position")
 	}
 	return f
+}
+
+// TestS42InboxShowsAnotherPolicy: whoever watches the inbox is told that another policy is in force, with the hashes of both.
+func TestS42InboxShowsAnotherPolicy(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, payRules, limit.Limits{})
+	feed := o.feed(o.bearer("alice"), "", "")
+	feed.synced()
+	for _, sha256 := range []string{"one", "two"} {
+		if err := audit.PolicyInForce(t.Context(), o.store, sha256, func(audit.Policy) []store.OutboxItem { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if f := feed.expect("policy_changed", ""); f.field("after_sha256") != sha256 || f.field("before_sha256") != map[string]string{"two": "one"}[sha256] {
+			t.Errorf("%+v", f)
+		}
+	}
 }
 
 // TestInboxStream: every user who may decide receives each question when it is opened and when it is
