@@ -28,6 +28,8 @@ const (
 	chaosTime = 20 * time.Second
 	// chaosTTL is how long a question waits: so short that some expire.
 	chaosTTL = 6 * time.Second
+	// chaosCatchUp is within what a server has kept what waited for the database: it recovers, and is tried again every second.
+	chaosCatchUp = 3 * time.Second
 	// chaosQuiet is within what all has to come to rest once the last server is up: a server of
 	// another name is given up for dead after ten seconds, and questions expire.
 	chaosQuiet = time.Minute
@@ -150,6 +152,7 @@ type chaosServers struct {
 	names    []string
 	kills    [3]int // kill -9, SIGTERM, stops of the database
 	went     []time.Time
+	away     [][2]time.Time // when the database was, and the servers had not caught up
 }
 
 func (s *chaosServers) tools() {
@@ -184,9 +187,11 @@ func (s *chaosServers) trouble(span time.Duration) {
 		}
 		<-time.After(up)
 		if s.postgres != nil && r.IntN(2) == 0 {
+			began := time.Now()
 			s.postgres.Stop([]string{"fast", "immediate"}[r.IntN(2)])
 			<-time.After(time.Duration(r.IntN(1700)) * time.Millisecond)
 			s.postgres.Start()
+			s.away = append(s.away, [2]time.Time{began, time.Now().Add(chaosCatchUp)})
 			s.kills[2]++
 			continue
 		}
@@ -433,11 +438,15 @@ func (s *chaosServers) words(thread string, log []event, turns map[string]string
 	}
 }
 
-// lost tells whether a server went while it read a call of the agent.
+// lost tells whether a server went while it read a call of the agent, or before it could keep what it had read.
 func (s *chaosServers) lost(call *chaosCall) bool {
-	return slices.ContainsFunc(s.went, func(at time.Time) bool {
-		return at.After(call.from) && at.Before(call.to.Add(time.Second))
-	})
+	until := call.to.Add(time.Second)
+	for _, away := range s.away { // oldest first
+		if away[0].Before(until) && away[1].After(until) {
+			until = away[1]
+		}
+	}
+	return slices.ContainsFunc(s.went, func(at time.Time) bool { return at.After(call.from) && at.Before(until) })
 }
 
 // copied: a client of SSE has a copy of the log, of the parts it asked for without a hole.
