@@ -58,7 +58,7 @@ func writing(id, words string) []bridge.Output {
 // live, when it is read again, and in the history; and it cost no commit.
 func TestToolInChat(t *testing.T) {
 	t.Parallel()
-	written := make(chan struct{})
+	written := make(chan struct{}, 2) // texts of the agent that the client has: a call comes by another connection
 	w := &toolEnv{said: make(chan string, 1)}
 	w.env = newEnvWith(t, func(_ context.Context, say func(...bridge.Output), c bridge.Call, _ []approval.Delivery) {
 		say(writing("m", "before ")...)
@@ -67,6 +67,7 @@ func TestToolInChat(t *testing.T) {
 		w.invoke(c, "cut", `{"wood":"oak"}`)
 		commits := w.commits() - before
 		say(event(&agui.TextMessageContent{MessageID: "m", Delta: "after"}))
+		<-written
 		w.invoke(c, "cut", `{"wood":"knot"}`)
 		w.invoke(c, "burn", `{}`)
 		w.said <- fmt.Sprint(commits)
@@ -83,12 +84,16 @@ func TestToolInChat(t *testing.T) {
 	w.register(fmt.Sprintf(`{"name":"cut","kind":"server_tool","endpoint":%q,"policy":{"risk":"low"}}`, tool.URL))
 	w.register(fmt.Sprintf(`{"name":"burn","kind":"server_tool","endpoint":%q,"policy":{"risk":"low","verdict":"block"}}`, tool.URL))
 	in := w.open(w.request("POST", "/api/agui/chat", inputBody("T", "R", "go")))
-	first, err := in.until(func(f frame) bool { return f.typ() == "TEXT_MESSAGE_CONTENT" })
-	if err != nil {
-		t.Fatal(err)
+	var all []frame
+	for range 2 {
+		some, err := in.until(func(f frame) bool { return f.typ() == "TEXT_MESSAGE_CONTENT" })
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, some...)
+		written <- struct{}{}
 	}
-	close(written)
-	all := append(first, in.rest()...)
+	all = append(all, in.rest()...)
 	got := strings.Join(shownCalls(all), " | ")
 	want := `«before » | +cut | {"wood":"oak"} | cut = {"cut":1} | «after» | +cut | {"wood":"knot"} | ` +
 		`cut = {"status":"failed","error":{"code":"tool_status","message":"The tool answered HTTP 418."}} | +burn | {} | ` +
